@@ -1,0 +1,219 @@
+"""The scheduler's loop: prefill, decode steps on a schedule, acceptance, log lines, results.
+
+One loop serves the whole batch, as in the real scheduler: a step takes a time that depends on the batch, and nobody
+gets a token in between. Every step ends at a point of a monotonic schedule; a late wake-up shortens the next wait, so
+errors of sleeping do not add up.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from .decode_statistics import DecodeStatistics
+from .failures import raise_crash
+from .speed import Acceptance, SpeedModel, noise
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+    from .log import Log
+    from .node import Node
+
+
+class Request:
+    """One request inside the scheduler."""
+
+    def __init__(self, message: dict[str, Any]) -> None:
+        self.rid: str = message["rid"]
+        self.prompt_tokens: int = message["prompt_tokens"]
+        self.cached_tokens: int = message["cached_tokens"]
+        self.limit: int = message["limit"]
+        self.stop_at: int = message["stop_at"]
+        self.stream: bool = message["stream"]
+        self.completion_tokens = 0
+        self.verify_steps = 0
+        self.histogram: list[int] = []
+        self.factor = 1.0
+        self.acceptance: Acceptance | None = None
+        self.first_token_at = 0.0
+
+    def accept(self) -> int:
+        """Do one decode step and return how many tokens it made."""
+        remaining = min(self.limit, self.stop_at) - self.completion_tokens
+        if self.acceptance is None:
+            self.completion_tokens += 1
+            return 1
+        # The step that reaches the end keeps only what is needed: tokens, steps and histogram always agree.
+        accepted = min(self.acceptance.draw(), remaining - 1)
+        self.verify_steps += 1
+        self.histogram += [0] * (accepted + 1 - len(self.histogram))
+        self.histogram[accepted] += 1
+        self.completion_tokens += accepted + 1
+        return accepted + 1
+
+    def finish_reason(self) -> dict[str, Any] | None:
+        """Return why this request has ended, None while it has not."""
+        if self.completion_tokens < min(self.limit, self.stop_at):
+            return None
+        if self.stop_at <= self.limit:
+            return {"type": "stop", "matched": 163586}
+        return {"type": "length", "length": self.limit}
+
+
+class DecodeLoop:
+    """Serves requests that arrive on a pipe until the other end is closed.
+
+    Args:
+        fields: resolved ``ServerArgs``.
+        node: the simulated machine.
+        launch: number of this launch, see ``Node.next_launch``.
+        info: what ``Startup.run`` returned.
+        connection: pipe to the launcher.
+        log: log of rank 0.
+    """
+
+    def __init__(
+        self, fields: dict[str, Any], node: Node, *, launch: int, info: dict[str, Any], connection: Connection, log: Log
+    ) -> None:
+        self._node = node
+        self._connection = connection
+        self._log = log
+        self._launch = launch
+        self._faults = node.faults
+        self._model = SpeedModel.from_dict(node.speed)
+        speculative = fields["speculative_algorithm"] is not None and fields["speculative_num_steps"] > 0
+        self._steps: int | None = fields["speculative_num_steps"] if speculative else None
+        self._max_running: int = info["max_running_requests"]
+        self._launch_factor = noise(node.random("launch", launch), self._model.launch_sd)
+        if launch == self._faults.lucky_launch:
+            self._launch_factor *= self._faults.lucky_factor
+        self._runs = 0
+        self._served = 0
+        self._run_factor = 1.0
+        self._next_run()
+        self._waiting: list[Request] = []
+        self._running: list[Request] = []
+        self._prefilling: list[Request] = []
+        self._deadline = 0.0
+        self._busy = False
+        self._shut_down = False
+        graphs = fields["cuda_graph_config"]["decode"]["bs"]
+        self._statistics = DecodeStatistics(
+            log,
+            pool_tokens=info["max_total_num_tokens"],
+            interval=fields["decode_log_interval"],
+            steps=self._steps,
+            largest_graph=max(graphs),
+        )
+
+    def run(self) -> None:
+        """Serve until the launcher is gone or asks for the end.
+
+        Raises:
+            EOFError: the launcher is gone.
+        """
+        while not self._shut_down:
+            timeout = max(self._deadline - time.monotonic(), 0.0) if self._busy else None
+            if self._connection.poll(timeout):
+                self._receive(self._connection.recv())
+                if not self._busy:
+                    self._deadline = time.monotonic()
+                    self._begin_step()
+            elif self._busy:
+                self._end_step()
+                self._begin_step()
+
+    def _receive(self, message: dict[str, Any]) -> None:
+        kind = message["kind"]
+        if kind == "generate":
+            self._enqueue(message)
+        elif kind == "abort":
+            for queue in (self._waiting, self._running, self._prefilling):
+                queue[:] = [request for request in queue if request.rid != message["rid"]]
+        elif kind == "flush":
+            self._next_run()
+            self._statistics.reset()
+            self._connection.send({"kind": "flushed"})
+        else:
+            self._shut_down = True
+
+    def _next_run(self) -> None:
+        # Benchmarks flush the cache between their runs, so this is where conditions may differ from run to run.
+        self._runs += 1
+        self._run_factor = noise(self._node.random("run", self._launch, self._runs), self._model.run_sd)
+
+    def _enqueue(self, message: dict[str, Any]) -> None:
+        phase = "warmup" if message["warmup"] else "serving"
+        if self._faults.crash_phase == phase:
+            raise_crash(phase)
+        if self._faults.hang_phase == phase:
+            return
+        request = Request(message)
+        request.factor = noise(self._node.random("request", self._launch, self._served), self._model.request_sd)
+        if not message["warmup"] and not message["probe"]:
+            request.factor *= 1.0 + self._faults.drift * self._served
+            if self._served < self._faults.slow_first_count:
+                request.factor *= self._faults.slow_first_factor
+            self._served += 1
+        if self._steps is not None:
+            request.acceptance = self._acceptance(message, self._steps)
+        self._waiting.append(request)
+
+    def _acceptance(self, message: dict[str, Any], steps: int) -> Acceptance:
+        # Greedy decoding gives the same text and the same drafts on every launch, hence the same acceptance.
+        draws = self._node.random("acceptance", steps, message["seed"], *message["draws"])
+        difficulty = self._node.random("prompt", message["seed"]).gauss(1.0, self._model.prompt_sd)
+        return Acceptance(self._model, steps, draws, 0.0 if self._faults.dead_draft else max(difficulty, 0.0))
+
+    def _begin_step(self) -> None:
+        """Choose what runs next and when it ends: waiting prompts first, then a decode step of all that run."""
+        room = self._max_running - len(self._running)
+        if self._waiting and room > 0:
+            self._prefilling, self._waiting = self._waiting[:room], self._waiting[room:]
+            new = sum(request.prompt_tokens - request.cached_tokens for request in self._prefilling)
+            self._statistics.prefill(self._prefilling, len(self._running), len(self._waiting))
+            seconds = self._model.prefill_seconds(new)
+            batch = self._prefilling
+        elif self._running:
+            seconds = self._model.step_seconds(self._steps, len(self._running))
+            batch = self._running
+        else:
+            self._busy = False
+            return
+        seconds *= self._launch_factor * self._run_factor * sum(r.factor for r in batch) / len(batch)
+        self._busy = True
+        self._deadline += seconds * self._node.time_scale
+
+    def _end_step(self) -> None:
+        heartbeat = False
+        if self._prefilling:
+            batch, self._prefilling = self._prefilling, []
+            for request in batch:
+                request.completion_tokens = 1
+                request.first_token_at = self._deadline
+            self._running += batch
+        else:
+            batch = self._running
+            for request in batch:
+                self._statistics.tokens(request.accept())
+            # A sign of life for health checks that wait for a full batch.
+            heartbeat = self._statistics.step(self._running, len(self._waiting), self._deadline)
+        updates = []
+        for request in batch:
+            reason = request.finish_reason()
+            if reason is not None or request.stream:
+                updates.append(self._update(request, reason))
+        self._running = [request for request in self._running if request.finish_reason() is None]
+        if updates or heartbeat:
+            self._connection.send({"kind": "batch", "updates": updates, "statistics": self._statistics.snapshot()})
+
+    def _update(self, request: Request, reason: dict[str, Any] | None) -> dict[str, Any]:
+        return {
+            "rid": request.rid,
+            "completion_tokens": request.completion_tokens,
+            "finish_reason": reason,
+            "verify_steps": request.verify_steps,
+            "histogram": request.histogram,
+            "decode_seconds": self._deadline - request.first_token_at,
+        }

@@ -1,0 +1,297 @@
+"""What one scheduler does before it serves: the phases, their times, log lines and GPU memory.
+
+Order and wording follow logs of SGLang 0.5.15: target weights, draft weights, memory pools, graphs of the target,
+graphs of the draft. The draft's context length is checked after the target's weights, which is why a clash is found
+late.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .context_length import effective_context_length, read_config, text_config
+from .failures import OutOfMemoryError, raise_crash
+from .gpu_memory import used_by_others
+from .resolution import captured_batch_sizes
+from .shards import progress_lines, weight_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .gpu_memory import GpuMemory
+    from .log import Log
+    from .node import Node
+
+GIB = 1024.0  # MiB
+
+
+class Startup:
+    """Brings one rank up.
+
+    Args:
+        fields: resolved ``ServerArgs``.
+        node: the simulated machine.
+        rank: tensor-parallel rank, which is also the GPU's index.
+        memory: this rank's GPU.
+        log: this rank's log.
+    """
+
+    def __init__(self, fields: dict[str, Any], node: Node, rank: int, memory: GpuMemory, log: Log) -> None:
+        self._fields = fields
+        self._node = node
+        self._rank = rank
+        self._memory = memory
+        self._log = log
+        self._target = read_config(fields["model_path"])
+        self._speculative = fields["speculative_algorithm"] is not None
+        self._foreign = self._foreign_memory()
+        self._deadline = 0.0
+        self.context_length = 0
+        self.max_total_num_tokens = 0
+        self.max_running_requests = 0
+        self.usage_gb: dict[str, float] = {}
+
+    def run(self) -> dict[str, Any]:
+        """Go through all phases and return what the launcher is told when this rank is ready.
+
+        Raises:
+            ValueError, RuntimeError, OutOfMemoryError: as the real scheduler does when the start fails.
+        """
+        self._deadline = time.monotonic()
+        self._enter("starting")
+        self.context_length = effective_context_length(self._target, self._fields["context_length"], os.environ)
+        if self._speculative and self._fields["context_length"] is not None:
+            # The lookup of EAGLE-3's auxiliary layers builds the draft's configuration before any weights are read.
+            self._draft_context()
+        self._read_generation_config()
+        self._distributed("distributed_init", "context_mib")
+        available = self._free()
+        self._check_balance()
+        self._load("weights", self._fields["model_path"], "weights_mib", "weight")
+        if self._speculative:
+            self._load_draft()
+        self._pools(available)
+        self._graphs()
+        self._finish()
+        return {
+            "status": "ready",
+            "max_total_num_tokens": self.max_total_num_tokens,
+            "max_req_input_len": self.context_length - 6,
+            "max_running_requests": self.max_running_requests,
+            "context_len": self.context_length,
+            "memory_usage": {
+                "weight": self.usage_gb.get("weight", 0.0),
+                "kvcache": self.usage_gb.get("kvcache", 0.0),
+                "token_capacity": self.max_total_num_tokens,
+                "graph": self.usage_gb.get("graph", 0.0),
+            },
+            "available_gpu_memory_gb": round(self._free() / GIB, 2),
+        }
+
+    def _enter(self, phase: str) -> None:
+        faults = self._node.faults
+        if faults.hang_phase == phase:
+            while True:
+                signal.pause()
+        if faults.crash_phase == phase and faults.crash_rank == self._rank:
+            raise_crash(phase)
+
+    def _spend(self, seconds: float) -> None:
+        # Against a schedule, so that the time spent on work does not add up over the phases.
+        self._deadline = max(self._deadline + self._node.loading(seconds), time.monotonic() - 1.0)
+        time.sleep(max(self._deadline - time.monotonic(), 0.0))
+
+    def _phase_seconds(self, name: str) -> float:
+        return float(self._node.phases.get(name, 0.0))
+
+    def _free(self) -> float:
+        return float(self._memory.free_mib())
+
+    def _hold(self, more_mib: float) -> None:
+        free = self._free()
+        if more_mib > free:
+            total, held = self._memory.total_mib / GIB, self._memory.held_mib / GIB
+            raise OutOfMemoryError(
+                f"CUDA out of memory. Tried to allocate {more_mib / GIB:.2f} GiB. GPU {self._rank} has a total "
+                f"capacity of {total:.2f} GiB of which {free / GIB:.2f} GiB is free. Including non-PyTorch memory, "
+                f"this process has {held:.2f} GiB memory in use."
+            )
+        self._memory.hold(self._memory.held_mib + more_mib)
+
+    def _read_generation_config(self) -> None:
+        for path in (self._fields["model_path"], self._fields["speculative_draft_model_path"]):
+            if path is not None and not (Path(path) / "generation_config.json").is_file():
+                self._log(
+                    f"Failed to load generation config for {path}: {path} does not appear to have a file named "
+                    f"generation_config.json. Checkout 'https://huggingface.co/{path}/tree/main' for available files.. "
+                    "Proceeding without generation config."
+                )
+
+    def _distributed(self, phase: str, memory: str) -> None:
+        self._log("Init torch distributed begin.")
+        self._enter(phase)
+        seconds = self._phase_seconds("distributed_init_s") if memory else 0.0
+        self._spend(seconds)
+        held = float(self._node.memory.get(memory, 0.0)) if memory else 0.0
+        self._hold(held)
+        self._log(f"Init torch distributed ends. elapsed={seconds:.2f} s, mem usage={held / GIB:.2f} GB")
+
+    def _foreign_memory(self) -> list[int]:
+        """Return what others hold of each GPU of this launch; its own ranks hold nothing before they all start."""
+        first = self._fields["base_gpu_id"]
+        gpus = self._node.gpus[first : first + self._fields["tp_size"]]
+        return [used_by_others(self._node.gpu_dir / f"gpu{gpu['index']}") for gpu in gpus]
+
+    def _check_balance(self) -> None:
+        """Refuse a GPU that others use already (``init_torch_distributed`` compares the ranks' free memory)."""
+        free = [self._memory.total_mib - used for used in self._foreign]
+        local, lowest = free[self._rank], min(free)
+        if lowest < local * 0.9:
+            raise ValueError(
+                "The memory capacity is unbalanced. Some GPUs may be occupied by other processes. "
+                f"min_per_gpu_memory={lowest / GIB:.2f}, local_gpu_memory={local / GIB:.2f}, "
+                f"local_gpu_memory * 0.9={local * 0.9 / GIB:.2f}"
+            )
+
+    def _load(self, phase: str, path: str, memory: str, usage: str) -> None:
+        before = self._free()
+        self._log(f"Load weight begin. avail mem={before / GIB:.2f} GB")
+        self._enter(phase)
+        files = weight_files(path)
+        total, size = self._phase_seconds(f"{phase}_s"), float(self._node.memory[memory])
+        for done, line in progress_lines(len(files), total):
+            self._spend(total / len(files) if done else 0.0)
+            self._hold(size / len(files) if done else 0.0)
+            if self._rank == 0:
+                self._log.raw(line)
+            if done * 2 >= len(files) and phase == "weights":
+                self._host_runs_out_of_memory()
+        used = before - self._free()
+        self.usage_gb.setdefault(usage, round(used / GIB, 2))
+        architecture = (read_config(path).get("architectures") or ["?"])[0]
+        self._log(
+            f"Load weight end. elapsed={total:.2f} s, type={architecture}, "
+            f"avail mem={self._free() / GIB:.2f} GB, mem usage={used / GIB:.2f} GB."
+        )
+
+    def _host_runs_out_of_memory(self) -> None:
+        victim = self._node.faults.host_oom
+        if self._rank == 0 and victim is not None:
+            # What the kernel's OOM killer does: no log line, no chance to clean up.
+            os.kill(os.getpid() if victim == "scheduler" else os.getppid(), signal.SIGKILL)
+
+    def _draft_context(self) -> None:
+        draft = read_config(self._fields["speculative_draft_model_path"])
+        effective_context_length(draft, self.context_length, os.environ, is_draft_model=True, warn=self._log)
+
+    def _load_draft(self) -> None:
+        self._log("SPECULATIVE_MOE_RUNNER_BACKEND is not initialized, using auto backend")
+        self._log("SPECULATIVE_MOE_A2A_BACKEND is not initialized, using none backend")
+        self._draft_context()
+        self._distributed("draft_weights", "")
+        self._load("draft_weights", self._fields["speculative_draft_model_path"], "draft_weights_mib", "draft_weight")
+
+    def _pools(self, available: float) -> None:
+        """Size the KV caches as ``profile_max_num_token`` does: what the static fraction leaves beside the weights."""
+        self._enter("memory_pool")
+        memory = self._node.memory
+        per_token = memory["kv_bytes_per_token"]
+        draft_per_token = memory["draft_kv_bytes_per_token"] if self._speculative else 0.0
+        rest = self._free() - available * (1.0 - float(self._fields["mem_fraction_static"]))
+        tokens = int(rest * 1024 * 1024 // (per_token + draft_per_token))
+        if tokens <= 0:
+            raise RuntimeError(
+                "Not enough memory. Please try to increase --mem-fraction-static. "
+                f"Current value: self.server_args.mem_fraction_static={self._fields['mem_fraction_static']}"
+            )
+        limit = self._fields["max_total_tokens"]
+        self.max_total_num_tokens = tokens if limit is None else min(limit, tokens)
+        self._spend(self._phase_seconds("memory_pool_s"))
+        self._allocate_pool(per_token, latent="kv_lora_rank" in text_config(self._target))
+        if self._speculative:
+            self._allocate_pool(draft_per_token, latent=False)
+        requested = self._fields["max_running_requests"]
+        default = min(max(int(self.max_total_num_tokens / self.context_length * 512), 2048), 4096)
+        self.max_running_requests = default if requested is None else min(requested, self.max_total_num_tokens)
+
+    def _allocate_pool(self, bytes_per_token: float, *, latent: bool) -> None:
+        mib = self.max_total_num_tokens * bytes_per_token / 1024 / 1024
+        self._hold(mib)
+        self.usage_gb.setdefault("kvcache", round(mib / GIB, 2))
+        half = f"{mib / GIB / 2:.2f} GB"
+        size = f"KV size: {mib / GIB:.2f} GB" if latent else f"K size: {half}, V size: {half}"
+        self._log(f"KV Cache is allocated. dtype: torch.bfloat16, #tokens: {self.max_total_num_tokens}, {size}")
+        self._log(f"Memory pool end. avail mem={self._free() / GIB:.2f} GB")
+
+    def _graphs(self) -> None:
+        fields = self._fields
+        decode, prefill = fields["cuda_graph_config"]["decode"], fields["cuda_graph_config"]["prefill"]
+        batches = captured_batch_sizes(fields, self.max_running_requests)
+        draft_tokens = fields["speculative_num_draft_tokens"]
+        prefill_text = f"backend={prefill['backend']}, num_tokens={prefill['bs']}"
+
+        def decode_text(tokens: int) -> str:
+            return f"backend={decode['backend']}, num_tokens_per_bs={tokens}, bs={batches}"
+
+        disabled = bool(fields["disable_cuda_graph"])
+        skip_prefill = (
+            disabled or fields["disable_prefill_cuda_graph"] or fields["cuda_graph_backend_prefill"] == "disabled"
+        )
+        skip_decode = (
+            disabled or fields["disable_decode_cuda_graph"] or fields["cuda_graph_backend_decode"] == "disabled"
+        )
+        self._enter("target_graphs")
+        if not skip_prefill:
+            self._capture("target prefill", prefill_text, self._log)
+        if not skip_decode and self._speculative:
+            self._capture("target verify", decode_text(draft_tokens), self._log)
+        elif not skip_decode:
+            self._capture("target decode", decode_text(1), self._log)
+        if not self._speculative:
+            return
+        self._enter("draft_graphs")
+        first_rank = self._log if self._rank == 0 else _nothing
+        if not skip_prefill:
+            self._capture("draft prefill", prefill_text, self._log)
+        # With one step the draft's only token comes out of the extend pass: there is no decode graph to capture.
+        if not skip_decode and fields["speculative_num_steps"] > 1:
+            self._capture("draft decode", decode_text(fields["speculative_eagle_topk"]), first_rank)
+        if not skip_decode:
+            self._capture("draft extend", decode_text(draft_tokens), first_rank)
+
+    def _capture(self, name: str, settings: str, log: Callable[[str], None]) -> None:
+        key = name.replace(" ", "_")
+        before = self._free()
+        log(f"Capture {name} CUDA graph begin. {settings}, avail mem={before / GIB:.2f} GB")
+        seconds = self._phase_seconds(f"{key}_graphs_s")
+        self._spend(seconds)
+        self._hold(float(self._node.memory.get("graph_mib", 0.0)))
+        after = self._free()
+        if name in ("target verify", "target decode"):
+            self.usage_gb["graph"] = round((before - after) / GIB, 2)
+        log(
+            f"Capture {name} CUDA graph end. elapsed={seconds:.2f} s, mem usage={(before - after) / GIB:.2f} GB, "
+            f"avail mem={after / GIB:.2f} GB."
+        )
+
+    def _finish(self) -> None:
+        if self._rank == 0:
+            self._log(
+                f"max_total_num_tokens={self.max_total_num_tokens}, "
+                f"chunked_prefill_size={self._fields['chunked_prefill_size']}, "
+                f"max_prefill_tokens={self._fields['max_prefill_tokens']}, "
+                f"max_running_requests={self.max_running_requests}, context_len={self.context_length}, "
+                f"available_gpu_mem={self._free() / GIB:.2f} GB"
+            )
+        self._log(
+            "Tree cache initialized: source=default impl=RadixCache hybrid_swa=False hybrid_ssm=False "
+            "hierarchical=False streaming_wrapped=False"
+        )
+
+
+def _nothing(message: str) -> None:
+    del message
