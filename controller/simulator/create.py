@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -76,6 +77,7 @@ def create_node(
             "time_scale": settings["time_scale"] if time_scale is None else time_scale,
             "loading_scale": settings["loading_scale"] if loading_scale is None else loading_scale,
             "container_id": 129,
+            "port": free_port(),
             "driver_version": "580.95.05",
             "gpu_dir": str(root / "gpu"),
             "state_dir": str(root / "state"),
@@ -98,6 +100,26 @@ def create_node(
     for index in range(gpus):
         (root / "gpu" / f"gpu{index}").mkdir()
     return node
+
+
+def free_port(low: int = 20000, high: int = 30000) -> int:
+    """Return a TCP port of the loopback address that nobody listens on.
+
+    Below the range that the kernel hands out to outgoing connections (from 32768), so that a passing client does not
+    take it between two launches. Each node has its own, so two nodes can serve at the same time.
+
+    Raises:
+        NodeError: every port tried is taken.
+    """
+    candidates = random.sample(range(low, high), k=100)
+    for port in candidates:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise NodeError(f"no free TCP port found between {low} and {high} on the loopback address.")
 
 
 def install_program(source: Path, target: Path, interpreter: str) -> None:

@@ -1,0 +1,82 @@
+"""Whether fresh launches repeat what earlier ones promised.
+
+After n launches a new one falls within mean +- t * s * sqrt(1 + 1/n) on the log scale (Hahn & Meeker, Statistical
+Intervals, section 4.7). The best of several arms looks better than it is; only launches that took no part in the choice
+are free of that.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from controller.analysis.intervals import exponential, mean_and_error, mean_interval, t_quantile
+from controller.analysis.result import Confirmation, Interval, Miss
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from controller.analysis.points import Point
+
+
+def prediction_interval(values: Sequence[float], *, confidence: float, fresh: int = 1) -> Interval | None:
+    """Return the interval that holds ``fresh`` new values together (Bonferroni); None for fewer than two values."""
+    count = len(values)
+    if count < 2:
+        return None
+    mean, error = mean_and_error(values)
+    joint = 1 - (1 - confidence) / fresh
+    half = t_quantile(joint, count - 1) * error * math.sqrt(count) * math.sqrt(1 + 1 / count)
+    return Interval(mean, mean - half, mean + half)
+
+
+def confirm(
+    chosen: Sequence[Point], fresh: Sequence[Point], fresh_differences: Sequence[float], *, confidence: float
+) -> Confirmation | None:
+    """Compare fresh launches of the winner with those that chose it; None without fresh launches.
+
+    Args:
+        chosen: Launches of the winner that took part in the choice.
+        fresh: Launches of the winner that did not.
+        fresh_differences: ln(speed) against the baseline of the same fresh block, where there is one.
+        confidence: Of the prediction and of the interval of the speed-up.
+    """
+    if not fresh:
+        return None
+    expected = prediction_interval([point.ln_speed for point in chosen], confidence=confidence, fresh=len(fresh))
+    misses = tuple(
+        _miss(point, chosen, expected)
+        for point in fresh
+        if expected is not None and not _inside(point.ln_speed, expected)
+    )
+    speedup = exponential(mean_interval(fresh_differences, confidence)) if fresh_differences else None
+    return Confirmation(
+        launches=len(fresh),
+        speedup=speedup,
+        misses=misses,
+        reproduced=expected is not None and not misses and (speedup is None or speedup.value > 1),
+    )
+
+
+def _inside(value: float, interval: Interval) -> bool:
+    """Return whether a value lies in an interval, rounding forgiven."""
+    if interval.low is None or interval.high is None:  # pragma: no cover  # a prediction always has bounds
+        return False
+    slack = 1e-9 * max(1.0, abs(value))
+    return interval.low - slack <= value <= interval.high + slack
+
+
+def _miss(point: Point, chosen: Sequence[Point], expected: Interval) -> Miss:
+    """Split a miss into the part that came from acceptance and the part that came from the cycle time."""
+    count = len(chosen)
+    length = point.ln_length - math.fsum(other.ln_length for other in chosen) / count
+    cycle = point.ln_cycle - math.fsum(other.ln_cycle for other in chosen) / count
+    return Miss(
+        cell_id=point.launch.cell_id,
+        tokens_per_s=math.exp(point.ln_speed),
+        predicted=exponential(expected),
+        ln_speed=point.ln_speed - expected.value,
+        ln_acceptance=length,
+        ln_cycle=cycle,
+        larger_part="acceptance" if abs(length) >= abs(cycle) else "cycle",
+    )
