@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Turn a bare GPU machine (torch 2.11, Python 3.12, no network) into an inference host: serving environment, controller, model pair.
+#
+#   tests/gpu/prepare.sh BUNDLE ROOT      # BUNDLE as tests/gpu/bundle.sh made it
+set -euo pipefail
+here=$(dirname "$(readlink -f "$0")")
+bundle=$(readlink -f "$1")
+root=$2
+base=$(command -v python3)
+base_site=$("$base" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+mkdir -p "$root/site"
+
+cat "$bundle"/part* | tar xJf - -C "$root/site"
+
+# The serving interpreter is a venv of the distribution's own Python; the bundle and the machine's torch come in by path.
+"$base" -m venv --without-pip "$root/ml-env"
+serving=$("$root/ml-env/bin/python3" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+printf '%s\n' "$root/site" "$root/site/nvidia_cutlass_dsl/python_packages" "$base_site" >"$serving/bundle.pth"
+
+# The controller gets a venv of its own; numpy and scipy are the machine's.
+"$base" -m venv --without-pip "$root/controller"
+"$base" -m pip --python "$root/controller/bin/python3" install --quiet --no-index --no-deps --no-compile "$bundle"/wheels/*.whl
+printf '%s\n' "$base_site" >"$("$root/controller/bin/python3" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/machine.pth"
+
+"$root/ml-env/bin/python3" "$here/make_model_pair.py" "$root/models"
+"$root/ml-env/bin/python3" -c 'import importlib.metadata as m, torch; print("sglang", m.version("sglang"), "torch", torch.__version__, torch.cuda.get_device_name(0))'

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# The main job, told once from start to end on one node, with everything kept under OUT.
+#
+#   tests/gpu/story.sh INVENTORY OUT [CHAPTER…]
+#
+# Chapters (default: all, in this order):
+#   clash    deploy without the draft patch: SGLang itself must refuse the pair, and the play must say why
+#   deploy   deploy.yml: zombies cleaned, draft patched, NCCL environment proved, server healthy
+#   again    deploy.yml once more: nothing may change
+#   request  one request, with the answer kept (N, V and the server's own acceptance figures)
+#   sweep    controller sweep --steps 2,3 with the arm without speculation; SWEEP_OPTIONS adds options
+#   stop     stop.yml: no process and no GPU memory left
+#
+# PYTHON runs the controller (default python3); the playbook commands are those next to it or on PATH.
+set -uo pipefail
+cd "$(dirname "$(readlink -f "$0")")/../.."
+inventory=$1
+out=$(readlink -m "$2")
+shift 2
+chapters=${*:-clash deploy again request sweep stop}
+python=${PYTHON:-python3}
+mkdir -p "$out"
+export ANSIBLE_NOCOLOR=1
+failures=0
+
+say() { printf '\n== %s  %s\n' "$(date -u +%FT%TZ)" "$*" | tee -a "$out/story.txt"; }
+expect() { # WHAT CONDITION…
+  local what=$1
+  shift
+  if "$@"; then
+    printf 'ok    %s\n' "$what" | tee -a "$out/story.txt"
+  else
+    printf 'FAIL  %s\n' "$what" | tee -a "$out/story.txt"
+    failures=$((failures + 1))
+  fi
+}
+play() { # NAME ARGS…: keeps the play's output, returns its status
+  local name=$1 status
+  shift
+  local begun=$SECONDS
+  "$python" -m ansible playbook --inventory "$inventory" "$@" >"$out/$name.txt" 2>&1
+  status=$?
+  printf '%s: exit %s after %s s\n' "$name" "$status" "$((SECONDS - begun))" | tee -a "$out/story.txt"
+  return $status
+}
+
+for chapter in $chapters; do
+  say "$chapter"
+  case $chapter in
+  clash)
+    play clash deploy.yml --skip-tags draft_config
+    expect "the play fails" test $? -ne 0
+    expect "it names the clash of context lengths" grep -q "greater than the derived context_length" "$out/clash.txt"
+    ;;
+  deploy)
+    play deploy deploy.yml --diff
+    expect "the play succeeds" test $? -eq 0
+    expect "the draft's config was patched" grep -q '^+.*max_position_embeddings' "$out/deploy.txt"
+    ;;
+  again)
+    play again deploy.yml
+    expect "the play succeeds" test $? -eq 0
+    expect "nothing changed" grep -Eq 'changed=0 +unreachable=0 +failed=0' "$out/again.txt"
+    ;;
+  request)
+    "$python" tests/gpu/one_request.py "${URL:-http://127.0.0.1:8000}" >"$out/request.json"
+    expect "the server answers" test -s "$out/request.json"
+    ;;
+  sweep)
+    # shellcheck disable=SC2086  # options are words
+    "$python" -m controller sweep --steps 2,3 --inventory "$inventory" --dir "$out/sweep" --plain ${SWEEP_OPTIONS:-} \
+      >"$out/sweep.txt" 2>"$out/sweep-progress.txt"
+    printf 'sweep: exit %s\n' $? | tee -a "$out/story.txt"
+    "$python" -m controller report "$out/sweep" --json >"$out/report.json"
+    expect "every cell was measured" "$python" tests/gpu/count_cells.py "$out/sweep/journal.jsonl"
+    tail -40 "$out/sweep.txt"
+    ;;
+  stop)
+    play stop playbooks/stop.yml
+    expect "the play succeeds" test $? -eq 0
+    ;;
+  *)
+    echo "no chapter $chapter" >&2
+    exit 2
+    ;;
+  esac
+done
+say "$failures expectations failed"
+exit $((failures > 0))
