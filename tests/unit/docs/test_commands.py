@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
-from controller.cli import main as controller_command
+from controller.cli.app import cli as controller_command
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = sorted(

@@ -1,0 +1,162 @@
+"""Arms of a sweep: a name and the ``sglang_server_*`` variables that make this arm differ from the inventory."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from controller.exits import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+BASELINE = "baseline"
+MAX_STEPS = 64
+"""More drafted tokens than this is a typing mistake: acceptance never reaches so far."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_ENVIRONMENT = re.compile(r"[A-Z_][A-Z0-9_]*")
+_VARIABLE = re.compile(r"sglang_server_[a-z0-9_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One configuration under test.
+
+    ``settings`` are role variables given to Ansible as extra vars. ``flags`` and ``environment`` are merged over
+    what the inventory gives, because an extra var would replace the inventory's dictionary.
+    """
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the arm as plain data for plan and journal."""
+        return {
+            "name": self.name,
+            "settings": dict(self.settings),
+            "flags": dict(self.flags),
+            "environment": dict(self.environment),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Arm:
+        """Rebuild an arm from :meth:`as_json`."""
+        return cls(data["name"], data["settings"], data.get("flags", {}), data.get("environment", {}))
+
+
+def baseline() -> Arm:
+    """Return the arm without speculation: no ``--speculative-*`` flag at all."""
+    return Arm(BASELINE, {"sglang_server_speculative": False})
+
+
+def steps_arm(steps: int) -> Arm:
+    """Return the arm that drafts ``steps`` tokens per cycle."""
+    return Arm(
+        f"steps-{steps}",
+        {"sglang_server_speculative": True, "sglang_server_speculative_num_steps": steps},
+    )
+
+
+def adaptive_arm(steps: int) -> Arm:
+    """Return the arm in which the server chooses the steps itself, starting from ``steps``."""
+    return Arm(
+        "adaptive",
+        {
+            "sglang_server_speculative": True,
+            "sglang_server_speculative_adaptive": True,
+            "sglang_server_speculative_num_steps": steps,
+        },
+    )
+
+
+def parse_steps(text: str) -> tuple[int, ...]:
+    """Parse ``2,3`` into ``(2, 3)``.
+
+    Raises:
+        InputError: an empty list, something that is not a whole number from 1 to 64, or a number given twice.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if parts == [""]:
+        raise InputError("--steps is empty: give numbers of draft steps, for example --steps 2,3.")
+    steps: list[int] = []
+    for part in parts:
+        if not re.fullmatch(r"[0-9]{1,3}", part) or not 1 <= int(part) <= MAX_STEPS:
+            hint = " (no speculation is an arm of its own)" if part == "0" else ""
+            raise InputError(f"--steps: {part!r} is not a whole number from 1 to {MAX_STEPS}{hint}.")
+        if int(part) in steps:
+            raise InputError(f"--steps: {int(part)} is given twice; name each number of steps once.")
+        steps.append(int(part))
+    return tuple(steps)
+
+
+def parse_arm(text: str) -> Arm:
+    """Parse ``NAME=KEY:VALUE,KEY:VALUE`` into an arm.
+
+    A key is a server flag (``--kv-cache-dtype``), an environment variable (``NCCL_ALGO``), ``steps``, or a role
+    variable (``sglang_server_mem_fraction_static``). Values ``true``, ``false`` and numbers are read as such.
+
+    Raises:
+        InputError: the text has another form.
+    """
+    name, separator, rest = text.partition("=")
+    if not separator or not _NAME.fullmatch(name) or not rest:
+        raise InputError(
+            f"--arm {text!r}: write NAME=KEY:VALUE[,KEY:VALUE…], for example --arm tree=steps:3,NCCL_ALGO:Tree."
+        )
+    settings: dict[str, Any] = {}
+    flags: dict[str, Any] = {}
+    environment: dict[str, str] = {}
+    for item in rest.split(","):
+        key, colon, value = item.partition(":")
+        if key.startswith("--") and len(key) > 2:
+            flags[key.removeprefix("--")] = _value(value) if colon else True
+        elif not colon or not value:
+            raise InputError(f"--arm {name}: {item!r} is not KEY:VALUE.")
+        elif key == "steps":
+            settings.update(steps_arm(*parse_steps(value)[:1]).settings)
+        elif _VARIABLE.fullmatch(key):
+            settings[key] = _value(value)
+        elif _ENVIRONMENT.fullmatch(key):
+            environment[key] = value
+        else:
+            raise InputError(
+                f"--arm {name}: {key!r} is neither a --flag, an ENVIRONMENT_VARIABLE, a sglang_server_* name nor steps."
+            )
+    return Arm(name, settings, flags, environment)
+
+
+def build_arms(
+    steps: Sequence[int], *, with_baseline: bool = True, adaptive: bool = False, extra: Iterable[str] = ()
+) -> tuple[Arm, ...]:
+    """Return the arms of a sweep, the baseline first.
+
+    Raises:
+        InputError: two arms of one name, or no arm at all.
+    """
+    arms = [baseline()] if with_baseline else []
+    arms += [steps_arm(count) for count in steps]
+    if adaptive:
+        arms.append(adaptive_arm(max(steps, default=3)))
+    arms += [parse_arm(text) for text in extra]
+    names = [arm.name for arm in arms]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"two arms are called {name!r}; give each --arm a name of its own.")
+    if not arms:
+        raise InputError("nothing to measure: give --steps, --adaptive or --arm.")
+    return tuple(arms)
+
+
+def _value(text: str) -> bool | int | float | str:
+    """Read a scalar as the number or boolean it looks like, else keep the text."""
+    if text in ("true", "false"):
+        return text == "true"
+    if re.fullmatch(r"-?[0-9]+", text):
+        return int(text)
+    if re.fullmatch(r"-?[0-9]*\.[0-9]+", text):
+        return float(text)
+    return text

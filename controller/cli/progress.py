@@ -1,0 +1,165 @@
+"""Shows a running sweep: a live line on a terminal, plain lines elsewhere. Always on standard error."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import Console
+
+    from controller.plan import Cell, Plan
+    from controller.sweep.ports import Watcher
+
+COLOURS = {"done": "green", "failed": "red", "abandoned": "yellow"}
+
+
+class LineWatcher:
+    """Writes one line for everything that happens; the base of the live display too."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._durations: list[float] = []
+        self._position = 0
+        self._total = 0
+        self._blocks = 0
+        self._simulated = False
+        self.cell: Cell | None = None
+        self.doing = ""
+        self.started = time.monotonic()
+
+    def sweep_started(self, plan: Plan, pending: Sequence[Cell], reused: int) -> None:
+        """Say what is going to run."""
+        self._total, self._blocks, self._simulated = len(pending), plan.blocks, plan.simulated
+        where = f"{plan.limit} (every figure is a simulated one)" if plan.simulated else plan.limit
+        self.say(f"sweep {plan.sweep_id} on {where}")
+        names = ", ".join(arm.name for arm in plan.arms)
+        launches = "launch" if len(pending) == 1 else "launches"
+        self.say(
+            f"{len(pending)} {launches} to do: {len(plan.arms)} arms ({names}) x {plan.blocks} blocks, seed {plan.seed}"
+        )
+        if reused:
+            cells = "cell is" if reused == 1 else "cells are"
+            self.say(f"{reused} finished {cells} reused from the earlier run, not measured again")
+
+    def cell_started(self, cell: Cell, position: int, total: int, attempt: int) -> None:
+        """Say which cell begins, and when the sweep may end."""
+        self.cell, self._position, self._total, self.started = cell, position, total, time.monotonic()
+        self.doing = "launching"
+        again = f", attempt {attempt}" if attempt > 1 else ""
+        self.step(f"{self.title()}{again}{self.remaining()}")
+
+    def phase(self, name: str) -> None:
+        """Say which phase of its start the server entered."""
+        self.doing = name.replace("_", " ")
+        self.step(f"  {self.doing}")
+
+    def measuring(self, text: str) -> None:
+        """Say what is measured."""
+        self.doing = text
+        self.step(f"  {text}")
+
+    def tokens(self, count: int, seconds: float) -> None:
+        """Keep the speed so far; a plain log does not need it."""
+
+    def cell_ended(self, cell: Cell, state: str, text: str, seconds: float) -> None:
+        """Say how the cell ended."""
+        if state == "done":
+            self._durations.append(seconds)
+        self.cell = None
+        colour = COLOURS.get(state, "default")
+        detail = f": {escape(text)}" if text else ""
+        self.say(f"[{colour}]{state:9}[/] block {cell.block}, {cell.arm}, {seconds:.1f} s{detail}")
+
+    def note(self, text: str) -> None:
+        """Say something important."""
+        self.say(f"[yellow]note[/]      {escape(text)}")
+
+    def title(self) -> str:
+        """Return which cell is at work."""
+        if self.cell is None:
+            return ""
+        return f"cell {self._position}/{self._total}, block {self.cell.block} of {self._blocks}, arm {self.cell.arm}"
+
+    def remaining(self) -> str:
+        """Return the time that the remaining cells will probably take, from those that are done."""
+        if not self._durations:
+            return ""
+        seconds = fmean(self._durations) * (self._total - self._position + 1)
+        return f", about {_duration(seconds)} left"
+
+    def step(self, text: str) -> None:
+        """Write a line about the cell at work."""
+        self.say(text)
+
+    def say(self, text: str) -> None:
+        """Write a line that stays."""
+        self._console.print(text, highlight=False, soft_wrap=True)
+
+
+class LiveWatcher(LineWatcher):
+    """Keeps one line up to date for the cell at work; only what stays true is written above it."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._speed = ""
+        self.live = Live(console=console, get_renderable=self._render, refresh_per_second=4, transient=True)
+
+    def cell_started(self, cell: Cell, position: int, total: int, attempt: int) -> None:
+        """Begin a new line."""
+        self._speed = ""
+        super().cell_started(cell, position, total, attempt)
+
+    def measuring(self, text: str) -> None:
+        """Show what is measured; the speed begins anew."""
+        self._speed = ""
+        super().measuring(text)
+
+    def tokens(self, count: int, seconds: float) -> None:
+        """Show the speed so far."""
+        if seconds > 0:
+            simulated = " (simulated)" if self._simulated else ""
+            self._speed = f"{count / seconds:.0f} tok/s so far{simulated}"
+
+    def step(self, text: str) -> None:
+        """Nothing: the live line shows it."""
+
+    def _render(self) -> Table:
+        line = Table.grid(padding=(0, 2))
+        if self.cell is not None:
+            seconds = f"{time.monotonic() - self.started:.0f} s"
+            line.add_row(
+                f"[bold]{escape(self.title())}[/]",
+                escape(self.doing),
+                seconds,
+                self._speed,
+                self.remaining().lstrip(", "),
+            )
+        return line
+
+
+@contextmanager
+def make_watcher(console: Console, *, plain: bool) -> Iterator[Watcher]:
+    """Yield the watcher that fits the terminal."""
+    if plain or not console.is_terminal:
+        yield LineWatcher(console)
+        return
+    watcher = LiveWatcher(console)
+    with watcher.live:
+        yield watcher
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

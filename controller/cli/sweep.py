@@ -1,0 +1,244 @@
+"""``sweep`` and ``plan``."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from controller.arms import build_arms, parse_steps
+from controller.cli.options import debug_option, find_target, json_option, target_options, whole_numbers
+from controller.exits import Exit, InputError
+from controller.paths import default_sweep_directory, display
+from controller.plan import Plan
+from controller.playbooks import Playbooks
+from controller.sweep.prepare import DEFAULT_WORKLOAD, Context, Options, new_plan, new_sweep, resumed_sweep
+from controller.sweep.settings import PREPARING, draft_model, extra_vars
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.inventory import Target
+
+PLAN_OPTIONS = (
+    click.option("--steps", help="Draft steps to measure, for example 2,3. Each is an arm."),
+    click.option("--no-baseline", is_flag=True, help="Leave out the arm without speculation (then no verdict)."),
+    click.option("--adaptive", is_flag=True, help="Add an arm in which the server chooses the steps itself."),
+    click.option(
+        "--arm",
+        "extra_arms",
+        multiple=True,
+        metavar="NAME=KEY:VALUE,…",
+        help="Add an arm. KEY: --server-flag, ENVIRONMENT_VARIABLE, sglang_server_* variable or steps. Repeatable.",
+    ),
+    click.option("--blocks", type=click.IntRange(1, 1000), default=3, show_default=True, help="Launches per arm."),
+    click.option(
+        "--repeats", type=click.IntRange(1, 1000), default=1, show_default=True, help="Runs inside each launch."
+    ),
+    click.option(
+        "--workload",
+        default=DEFAULT_WORKLOAD,
+        show_default=True,
+        help="Built-in workload, or a file with one prompt a line.",
+    ),
+    click.option("--output-tokens", type=click.IntRange(2, 1_000_000), help="Length limit of an answer."),
+    click.option("--prompts-per-run", type=click.IntRange(1, 100_000), help="Prompts of one run."),
+    click.option("--concurrency", default="1", show_default=True, help="Requests in flight; several levels as 1,8."),
+    click.option("--seed", type=click.IntRange(0), help="Orders arms and prompts; chosen and recorded when not given."),
+    click.option(
+        "--max-running-requests",
+        type=click.IntRange(1),
+        default=16,
+        show_default=True,
+        help="The same in all arms: speculation alone would lower it.",
+    ),
+    click.option(
+        "--cuda-graph-max-bs", type=click.IntRange(1), help="Largest batch with a CUDA graph, the same in all arms."
+    ),
+)
+
+
+def plan_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that decide the plan."""
+    for option in reversed(PLAN_OPTIONS):
+        function = option(function)
+    return function
+
+
+@click.command()
+@plan_options
+@target_options
+@click.option(
+    "--dir", "directory", type=click.Path(path_type=Path), help="Where the sweep is kept  [default: sweeps/<UTC time>]"
+)
+@click.option(
+    "--resume", type=click.Path(path_type=Path), metavar="DIR", help="Go on with a sweep: finished cells are kept."
+)
+@click.option("--leave-running", is_flag=True, help="Leave the last server running.")
+@click.option("--keep-going", is_flag=True, hidden=True, help="The default: a failed cell does not end the sweep.")
+@click.option("--plain", is_flag=True, help="Plain lines instead of the live display.")
+@click.option("--dry-run", is_flag=True, help="Only print the plan, as the command plan does.")
+@json_option
+@debug_option
+def sweep(
+    inventory: Path | None,
+    limit: str | None,
+    directory: Path | None,
+    resume: Path | None,
+    *,
+    leave_running: bool,
+    keep_going: bool,
+    plain: bool,
+    dry_run: bool,
+    as_json: bool,
+    **plan_arguments: Any,  # noqa: ANN401 - what click read, checked in _options
+) -> int:
+    r"""Launch every arm once per block, measure each launch, and say whether speculation pays.
+
+    \b
+    Examples:
+      python -m controller sweep --steps 2,3
+      python -m controller sweep --steps 1,2,3 --adaptive --blocks 5 -i inventory/production.yml
+      python -m controller sweep --steps 3 --arm tree=steps:3,NCCL_ALGO:Tree
+      python -m controller sweep --resume sweeps/20260101T120000Z
+
+    One block is one launch of every arm in shuffled order. A failed cell does not end the sweep; Ctrl-C stops the
+    server and the sweep can be resumed. Exit codes: 0 done, 1 a cell failed, 2 bad input, 3 target or Ansible failed,
+    4 locked, 5 interrupted, 6 journal not writable.
+    """
+    from controller.cli.progress import make_watcher  # noqa: PLC0415 - a dry run shows no progress
+
+    del keep_going
+    if resume is not None:
+        _refuse_with_resume(directory, plan_arguments)
+        inventory, limit = _resumed_target(resume, inventory, limit)
+    options = None if resume is not None else _options(plan_arguments)
+    if dry_run:
+        if options is None:
+            raise InputError("--dry-run and --resume do not go together; report shows what is done and what is left.")
+        return _show_plan(options, find_target(inventory, limit, create=False), as_json=as_json)
+    target = find_target(inventory, limit, create=True)
+    with make_watcher(Console(stderr=True), plain=plain or as_json) as watcher:
+        folder = resume or directory or default_sweep_directory()
+        context = Context(folder, target, watcher, leave_running=leave_running, arguments=sys.argv[1:])
+        one = resumed_sweep(context) if options is None else new_sweep(*new_plan(options, target), context)
+        end = one.run()
+    from controller.cli.show import show_sweep  # noqa: PLC0415 - the analysis is only needed at the end
+
+    show_sweep(one.directory, as_json=as_json, sentences=end.sentences, exit_code=end.exit_code)
+    return int(end.exit_code)
+
+
+@click.command()
+@plan_options
+@target_options
+@json_option
+@debug_option
+def plan(
+    inventory: Path | None,
+    limit: str | None,
+    *,
+    as_json: bool,
+    **plan_arguments: Any,  # noqa: ANN401 - what click read, checked in _options
+) -> int:
+    """Print every cell of a sweep and the exact commands, ready to copy. Nothing is started."""
+    return _show_plan(_options(plan_arguments), find_target(inventory, limit, create=False), as_json=as_json)
+
+
+def _options(arguments: dict[str, Any]) -> Options:
+    steps = () if arguments["steps"] is None else parse_steps(arguments["steps"])
+    if not steps and not arguments["adaptive"] and not arguments["extra_arms"]:
+        raise InputError("nothing to compare: give --steps (for example --steps 2,3), --adaptive or --arm.")
+    arms = build_arms(
+        steps, with_baseline=not arguments["no_baseline"], adaptive=arguments["adaptive"], extra=arguments["extra_arms"]
+    )
+    seed = arguments["seed"]
+    return Options(
+        arms=arms,
+        blocks=arguments["blocks"],
+        repeats=arguments["repeats"],
+        seed=secrets.randbelow(2**31) if seed is None else seed,
+        workload=arguments["workload"],
+        output_tokens=arguments["output_tokens"],
+        prompts_per_run=arguments["prompts_per_run"],
+        concurrency=whole_numbers("--concurrency", arguments["concurrency"]),
+        max_running_requests=arguments["max_running_requests"],
+        cuda_graph_max_bs=arguments["cuda_graph_max_bs"],
+    )
+
+
+def _refuse_with_resume(directory: Path | None, arguments: dict[str, Any]) -> None:
+    """A resumed sweep keeps its plan; an option that would change it is a misunderstanding worth an error."""
+    context = click.get_current_context()
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in arguments
+        if (source := context.get_parameter_source(name)) is not None and source.name == "COMMANDLINE"
+    ]
+    if directory is not None:
+        given.append("--dir")
+    if given:
+        raise InputError(
+            f"--resume goes on with the plan as it is; leave out {', '.join(given).replace('--extra-arms', '--arm')}."
+        )
+
+
+def _resumed_target(resume: Path, inventory: Path | None, limit: str | None) -> tuple[Path | None, str | None]:
+    """Return the inventory that the sweep was started with, unless another is given."""
+    from controller.sweep.sweep import PLAN  # noqa: PLC0415
+
+    if not resume.is_dir():
+        raise InputError(f"--resume {resume}: there is no such directory.")
+    old = Plan.read(resume / PLAN)
+    if inventory is None and not old.simulated:
+        inventory = Path(old.inventory)
+    return inventory, limit or old.limit
+
+
+def _show_plan(options: Options, target: Target, *, as_json: bool) -> int:
+    decided, _ = new_plan(options, target)
+    playbooks = Playbooks(target)
+    cells = [
+        {
+            "cell": cell.cell_id,
+            "block": cell.block,
+            "order": cell.order,
+            "arm": cell.arm,
+            "command": playbooks.command("restart", extra_vars(decided, cell, 1, target.variables)),
+        }
+        for cell in decided.cells
+    ]
+    preparing: dict[str, str] = {}
+    for cell in decided.cells:
+        values = extra_vars(decided, cell, 1, target.variables)
+        preparing.setdefault(draft_model(values), playbooks.command("deploy", values, PREPARING))
+    stop = playbooks.command("stop", {})
+    if as_json:
+        click.echo(
+            json.dumps(
+                {"plan": decided.as_json(), "prepare": list(preparing.values()), "cells": cells, "stop": stop}, indent=2
+            )
+        )
+        return Exit.OK
+    click.echo(
+        f"# {len(cells)} launches on {target.title}: {len(decided.arms)} arms x {decided.blocks} blocks, "
+        f"seed {decided.seed}"
+    )
+    click.echo(f"# run in the checkout: {display(_checkout())}")
+    for command in preparing.values():
+        click.echo(f"\n# once, before its first launch: check the draft model, set NCCL's variables\n{command}")
+    for number, row in enumerate(cells, start=1):
+        click.echo(f"\n# cell {number} of {len(cells)}: block {row['block']}, arm {row['arm']}\n{row['command']}")
+    click.echo(f"\n# at the end\n{stop}")
+    return Exit.OK
+
+
+def _checkout() -> Path:
+    from controller.paths import REPOSITORY  # noqa: PLC0415
+
+    return REPOSITORY

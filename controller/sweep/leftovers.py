@@ -1,0 +1,112 @@
+"""What a killed controller leaves behind: a note of what it was doing, and perhaps an Ansible that still runs.
+
+``running.json`` in the sweep directory names the controller, the cell and Ansible's process. An ansible-playbook
+survives its controller (ansible-runner lets it ignore a closed terminal), and would go on launching a server. It is
+found by the note or, when the controller died before it could write, by the mark in its environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from controller.playbooks import OWNER_VARIABLE
+from controller.process import command_line, end, start_ticks, with_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+NAME = "running.json"
+_MARKS = ("ansible-playbook", "AnsiballZ_", "ansiballz")
+"""Ansible's processes and the modules it runs on this machine; the server that a module started is not among them."""
+
+
+@dataclass(slots=True)
+class RunningNote:
+    """The note of a running sweep, rewritten at each change and removed at an orderly end."""
+
+    directory: Path
+    sweep_id: str
+    cell: str = ""
+    child: int | None = None
+    _content: dict[str, Any] = field(default_factory=dict)
+
+    def update(self, *, cell: str | None = None, child: int | None = None) -> None:
+        """Note which cell is at work, or which process runs Ansible."""
+        if cell is not None:
+            self.cell = cell
+        self.child = child
+        content: dict[str, Any] = {
+            "sweep_id": self.sweep_id,
+            "pid": os.getpid(),
+            "start_ticks": start_ticks(os.getpid()),
+            "cell": self.cell,
+        }
+        if child is not None:
+            content["child"] = {"pid": child, "start_ticks": start_ticks(child)}
+        temporary = self.directory / f".{NAME}"
+        temporary.touch(mode=0o600)
+        temporary.write_text(json.dumps(content), encoding="utf-8")
+        temporary.replace(self.directory / NAME)
+
+    def remove(self) -> None:
+        """Remove the note: nothing of the sweep runs any more."""
+        (self.directory / NAME).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """What was found of a sweep whose controller is gone."""
+
+    sweep_id: str
+    cell: str
+    directory: Path
+    processes: Mapping[int, int]
+
+    @property
+    def sentence(self) -> str:
+        """What the operator is told."""
+        cell = f" cell {self.cell}" if self.cell else ""
+        return f"the server of sweep {self.sweep_id}{cell} may still be running; its controller is gone"
+
+
+def find(directory: Path) -> Leftover | None:
+    """Return what a dead controller left of the sweep in ``directory``; None when it ended orderly or still runs."""
+    try:
+        note = json.loads((directory / NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(note, dict) or alive(note):
+        return None
+    return Leftover(str(note.get("sweep_id", "?")), str(note.get("cell", "")), directory, _processes(directory, note))
+
+
+def alive(note: Mapping[str, Any]) -> bool:
+    """Return whether the controller that wrote the note still runs."""
+    pid, ticks = note.get("pid"), note.get("start_ticks")
+    return isinstance(pid, int) and ticks is not None and start_ticks(pid) == ticks
+
+
+def finish(leftover: Leftover) -> list[int]:
+    """End what Ansible still runs of the sweep; return the processes that were ended."""
+    ended = end(dict(leftover.processes))
+    again = _processes(leftover.directory, {})  # a dying playbook may have started one more module
+    return ended + (end(again) if again else [])
+
+
+def _processes(directory: Path, note: Mapping[str, Any]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    child = note.get("child")
+    if isinstance(child, dict) and isinstance(child.get("pid"), int):
+        ticks = start_ticks(child["pid"])
+        if ticks is not None and ticks == child.get("start_ticks"):
+            found[child["pid"]] = ticks
+    for pid in with_environment(OWNER_VARIABLE, str(directory.resolve())):
+        words = command_line(pid)
+        ticks = start_ticks(pid)
+        if ticks is not None and any(mark in word for word in words for mark in _MARKS):
+            found[pid] = ticks
+    return found

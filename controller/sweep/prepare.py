@@ -1,0 +1,195 @@
+"""Makes a sweep ready to run: a new one from options, or a resumed one from its directory."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+import controller
+from controller.exits import InputError, JournalError
+from controller.load.redact import redact
+from controller.load.workload import Workload, WorkloadError
+from controller.load.workload import load as load_workload
+from controller.paths import display
+from controller.plan import Plan, schedule
+from controller.playbooks import Playbooks
+from controller.sweep.http_load import HttpLoad
+from controller.sweep.leftovers import RunningNote
+from controller.sweep.results import read_sweep
+from controller.sweep.state import SweepState
+from controller.sweep.sweep import JOURNAL, PLAN, PROMPTS, Sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from controller.arms import Arm
+    from controller.inventory import Target
+    from controller.sweep.ports import Watcher
+
+DEFAULT_WORKLOAD = "mixed"
+REPORTED_PACKAGES = ("ansible-core", "ansible-runner", "httpx")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What ``sweep`` and ``plan`` were asked for."""
+
+    arms: Sequence[Arm]
+    blocks: int
+    repeats: int
+    seed: int
+    workload: str
+    output_tokens: int | None
+    concurrency: Sequence[int]
+    prompts_per_run: int | None
+    max_running_requests: int
+    cuda_graph_max_bs: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where a sweep is kept, what it runs on, who watches, and the words it was started with."""
+
+    directory: Path
+    target: Target
+    watcher: Watcher
+    leave_running: bool = False
+    arguments: Sequence[str] = ()
+
+
+def new_plan(options: Options, target: Target) -> tuple[Plan, Workload]:
+    """Decide everything about a new sweep.
+
+    Raises:
+        InputError: the workload cannot be read or does not fit.
+    """
+    settings: dict[str, Any] = {
+        "repeats": options.repeats,
+        "concurrency_levels": list(options.concurrency),
+        "seed": options.seed,
+    }
+    optional = {"output_tokens": options.output_tokens, "prompts_per_run": options.prompts_per_run}
+    settings |= {name: value for name, value in optional.items() if value is not None}
+    if max(options.concurrency) > options.max_running_requests:
+        raise InputError(
+            f"--concurrency {max(options.concurrency)} is more than --max-running-requests "
+            f"{options.max_running_requests}: requests would queue in the server and the times would measure the queue."
+        )
+    try:
+        workload = load_workload(options.workload, **settings)
+    except (WorkloadError, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"--workload: {error}") from error
+    now = datetime.now(UTC)
+    plan = Plan(
+        sweep_id=f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}",
+        created=now.isoformat(timespec="seconds"),
+        inventory=str(target.inventory),
+        limit=target.host,
+        arms=tuple(options.arms),
+        cells=schedule(options.arms, options.blocks, options.seed),
+        blocks=options.blocks,
+        seed=options.seed,
+        workload=workload.settings(),
+        workload_fingerprint=workload.fingerprint,
+        max_running_requests=options.max_running_requests,
+        cuda_graph_max_bs=options.cuda_graph_max_bs,
+        simulated=target.simulated,
+    )
+    return plan, workload
+
+
+def new_sweep(plan: Plan, workload: Workload, context: Context) -> Sweep:
+    """Write the sweep directory and return the sweep.
+
+    Raises:
+        InputError: the directory holds a sweep already.
+        JournalError: it cannot be written.
+    """
+    directory = context.directory
+    if (directory / PLAN).exists() or (directory / JOURNAL).exists():
+        raise InputError(
+            f"{display(directory)} holds a sweep already; go on with it: sweep --resume {display(directory)}"
+        )
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (directory / PROMPTS).touch(mode=0o600)
+        workload.freeze(directory / PROMPTS)
+    except OSError as error:
+        raise JournalError(
+            f"cannot write the sweep directory {directory}: {error.strerror}; nothing was started."
+        ) from error
+    plan.write(directory / PLAN)
+    return _sweep(plan, workload, SweepState(), context)
+
+
+def resumed_sweep(context: Context) -> Sweep:
+    """Return a sweep that goes on where its journal ends.
+
+    Raises:
+        InputError: there is no sweep to resume, or its prompts are no longer those it began with.
+    """
+    directory, target = context.directory, context.target
+    if not directory.is_dir():
+        raise InputError(f"--resume {directory}: there is no such directory.")
+    plan, state = read_sweep(directory)
+    if target.host != plan.limit or target.simulated != plan.simulated:
+        raise InputError(
+            f"the sweep in {display(directory)} measured {plan.limit}{' (simulated)' if plan.simulated else ''}, "
+            f"not {target.title}: figures of different machines are not mixed. Give its inventory with --inventory."
+        )
+    try:
+        workload = load_workload(directory / PROMPTS, **plan.workload)
+    except (WorkloadError, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"the frozen prompts of the sweep cannot be read: {error}") from error
+    if workload.fingerprint != plan.workload_fingerprint:
+        raise InputError(
+            f"{display(directory / PROMPTS)} is not what the sweep began with; launches with different prompts are "
+            "not mixed. Restore the file, or start a new sweep."
+        )
+    return _sweep(plan, workload, state, context)
+
+
+def api_key(variables: Mapping[str, Any]) -> str | None:
+    """Return the key for the server's HTTP: ``$SGLANG_API_KEY``, else the inventory's when it is in clear there."""
+    value = os.environ.get("SGLANG_API_KEY") or variables.get("sglang_server_api_key")
+    return value if isinstance(value, str) and value and "{{" not in value else None
+
+
+def _sweep(plan: Plan, workload: Workload, state: SweepState, context: Context) -> Sweep:
+    directory, target = context.directory, context.target
+    note = RunningNote(directory, plan.sweep_id)
+    playbooks = Playbooks(target, owner=str(directory.resolve()), on_child=lambda pid: note.update(child=pid))
+    return Sweep(
+        plan=plan,
+        directory=directory,
+        target=target,
+        state=state,
+        playbooks=playbooks,
+        load=HttpLoad(workload, api_key(target.variables)),
+        watcher=context.watcher,
+        note=note,
+        leave_running=context.leave_running,
+        header={
+            "versions": _versions(),
+            "arguments": redact(list(context.arguments)),
+            "machine": platform.node(),
+            "target": target.title,
+        },
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {"controller": controller.__version__, "python": sys.version.split()[0]}
+    for name in REPORTED_PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found

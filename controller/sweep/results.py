@@ -1,0 +1,88 @@
+"""From the journal to the analysis: everything that is reported is rebuilt from the journal alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.exits import InputError
+from controller.journal import read_journal
+from controller.load.records import RecordError, RequestRecord
+from controller.plan import Plan
+from controller.sweep.state import CellHistory, CellState, SweepState, fold
+from controller.sweep.sweep import JOURNAL, PLAN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from controller.analysis.model import Launch
+    from controller.analysis.result import SweepAnalysis
+    from controller.arms import Arm
+
+
+def read_sweep(directory: Path) -> tuple[Plan, SweepState]:
+    """Read plan and state of a sweep: from its journal, or from its plan when it was killed before its first record.
+
+    Raises:
+        InputError: the directory holds no sweep.
+        JournalError: the journal is damaged.
+    """
+    path = directory / JOURNAL
+    state = fold(read_journal(path).records) if path.exists() else SweepState()
+    if state.header is None:
+        return Plan.read(directory / PLAN), state
+    try:
+        return Plan.from_json(state.header["plan"]), state
+    except (KeyError, TypeError) as error:
+        raise InputError(f"the plan in {path} is not one of this version: {error!r}.") from error
+
+
+def launches(plan: Plan, state: SweepState) -> list[Launch]:
+    """Return one launch for each cell that was measured or failed; cells still to come are left out."""
+    from controller.analysis.model import launch_from_records  # noqa: PLC0415 - only reports need the analysis
+
+    found = []
+    for cell in plan.cells:
+        history = state.cell(cell.cell_id)
+        if history.state not in (CellState.DONE, CellState.FAILED):
+            continue
+        arm = plan.arm(cell.arm)
+        found.append(
+            launch_from_records(
+                _records(history) if history.state is CellState.DONE else [],
+                cell_id=cell.cell_id,
+                block=cell.block,
+                order=cell.order,
+                arm=cell.arm,
+                steps=_steps(arm, history),
+                failure=str((history.failure or {}).get("class", "unknown"))
+                if history.state is CellState.FAILED
+                else None,
+                simulated=plan.simulated,
+                adaptive=bool(arm.settings.get("sglang_server_speculative_adaptive")),
+            )
+        )
+    return found
+
+
+def analyse(plan: Plan, state: SweepState) -> SweepAnalysis:
+    """Analyse what the sweep has measured so far."""
+    from controller.analysis.sweep import analyse as analyse_launches  # noqa: PLC0415 - imports scipy
+
+    return analyse_launches(launches(plan, state))
+
+
+def _records(history: CellHistory) -> Iterable[RequestRecord]:
+    try:
+        return [RequestRecord.from_json(request) for request in history.requests]
+    except RecordError as error:
+        raise InputError(str(error)) from error
+
+
+def _steps(arm: Arm, history: CellHistory) -> int | None:
+    """Return the steps that ran: what the server said, else what the arm asked for; None without speculation."""
+    if arm.settings.get("sglang_server_speculative") is False:
+        return None
+    said = (history.server or {}).get("speculative_num_steps")
+    asked = arm.settings.get("sglang_server_speculative_num_steps")
+    return next((value for value in (said, asked) if isinstance(value, int)), None)

@@ -1,0 +1,54 @@
+#!/bin/bash
+# One cell of a sweep as a careful operator would do it by hand, against the simulated node: the yardstick of
+# bench_cell_overhead.py. It stops the old server, checks that the GPUs are free and that draft and target agree on the
+# context length, launches, waits for /health, reads /server_info and keeps the old log.
+#
+# usage: bare_cell.sh NODE PORT POLL_SECONDS LOG KEPT_LOG -- COMMAND...      (the launch command; the environment is the caller's)
+set -euo pipefail
+
+node=$1 port=$2 poll=$3 log=$4 kept=$5
+shift 6
+pid_file=$node/state/bare.pid
+idle_mib=512
+
+# Stop the old server: ask, wait, and do not go on while it lives.
+if [[ -s $pid_file ]]; then
+    old=$(<"$pid_file")
+    if kill -TERM "$old" 2>/dev/null; then
+        for ((i = 0; i < 300; i++)); do
+            kill -0 "$old" 2>/dev/null || break
+            sleep 0.1
+        done
+        kill -0 "$old" 2>/dev/null && { echo "server $old does not stop" >&2; exit 1; }
+    fi
+    rm -f "$pid_file"
+fi
+
+# Keep the log of the old server.
+[[ -f $log ]] && cp -- "$log" "$kept"
+
+# The GPUs must be free: no process, no memory.
+for ((i = 0; i < 100; i++)); do
+    holders=$("$node/bin/nvidia-smi" --query-compute-apps=gpu_uuid,pid,process_name,used_memory --format=csv,noheader,nounits)
+    most=$("$node/bin/nvidia-smi" --query-gpu=memory.used --format=csv,noheader,nounits | sort -n | tail -1)
+    [[ -z $holders && $most -le $idle_mib ]] && break
+    sleep 0.2
+done
+[[ -z $holders && $most -le $idle_mib ]] || { echo "the GPUs are not free: $most MiB, $holders" >&2; exit 1; }
+
+# Draft and target must agree on the context length.
+context() { sed -n 's/.*"max_position_embeddings": *\([0-9]*\).*/\1/p' "$1/config.json" | head -1; }
+target=$(context "$node/models/target") draft=$(context "$node/models/draft")
+((draft >= target)) || { echo "the draft's context $draft is shorter than the target's $target" >&2; exit 1; }
+
+# Launch in a session of its own and wait until it is healthy; give up when it dies.
+setsid "$@" >"$log" 2>&1 </dev/null &
+pid=$!
+echo "$pid" >"$pid_file"
+until [[ $(curl -s -o /dev/null -m 5 -w '%{http_code}' "http://127.0.0.1:$port/health") == 200 ]]; do
+    kill -0 "$pid" 2>/dev/null || { echo "the server died" >&2; tail -5 "$log" >&2; exit 1; }
+    sleep "$poll"
+done
+
+# Read what the server says about itself.
+curl -sf -m 5 "http://127.0.0.1:$port/server_info" >"$node/state/bare_server_info.json"

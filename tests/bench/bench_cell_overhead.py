@@ -1,0 +1,297 @@
+"""What a sweep cell costs beside the server's own loading and the load: the controller against a bare shell script.
+
+Both do the same work on the same simulated node, one after the other, round by round: stop the old server, see that
+the GPUs are free, launch, wait until it is healthy, read /server_info, keep the log. The server's own loading is taken
+out of both in the same way: from the start of its process (kernel clock) until it is serving, watched by a thread of
+the benchmark. No load is sent.
+
+The processor time of both is printed too: it is what remains comparable on a busy machine.
+
+    python tests/bench/bench_cell_overhead.py [--rounds 7] [--poll 0.2] [--json] [--fail-above 2.0]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY))
+
+from controller.arms import build_arms  # noqa: E402
+from controller.inventory import read_target  # noqa: E402
+from controller.journal import Journal  # noqa: E402
+from controller.plan import Cell, Plan, schedule  # noqa: E402
+from controller.playbooks import Playbooks  # noqa: E402
+from controller.sweep.cell import CellRunner  # noqa: E402
+from controller.sweep.interrupt import Interrupts  # noqa: E402
+from controller.sweep.ports import SilentWatcher  # noqa: E402
+from tests.integration.simulated_sweep import SimulatedSweep  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from controller.load.records import RequestRecord
+
+BARE = Path(__file__).with_name("bare_cell.sh")
+STEPS = 3
+CPU = ("bare_cpu_s", "controller_cpu_s")
+
+
+class NoLoad:
+    """Sends nothing: the load is no overhead."""
+
+    levels: Sequence[int] = ()
+    repeats = 0
+
+    def server_info(self, base_url: str) -> Mapping[str, Any]:
+        del base_url
+        return {}
+
+    def flush_cache(self, base_url: str) -> None:
+        del base_url
+
+    def run(
+        self,
+        base_url: str,
+        *,
+        run: int,
+        concurrency: int,
+        warmup: bool,
+        time_scale: float,
+        on_tokens: Callable[[int, float], None],
+    ) -> Sequence[RequestRecord]:
+        del base_url, run, concurrency, warmup, time_scale, on_tokens
+        return []
+
+
+class Loading:
+    """Measures how long the next server takes from the start of its process until it serves, without slowing it."""
+
+    def __init__(self, node: Path, port: int, old: int | None) -> None:
+        self._node, self._port, self._old = node, port, old
+        self.pid: int | None = None
+        self.seconds = 0.0
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while (pid := self._leader()) is None:
+            time.sleep(0.05)
+        self.pid = pid
+        while not self._healthy():
+            time.sleep(0.03)
+        self.seconds = time.clock_gettime(time.CLOCK_BOOTTIME) - _started(pid)
+
+    def result(self) -> float:
+        self._thread.join(60)
+        return self.seconds
+
+    def _leader(self) -> int | None:
+        """The launcher is the oldest process whose command line is the launch of this node's interpreter."""
+        found = leaders(self._node)
+        return next((pid for pid in found if pid != self._old), None)
+
+    def _healthy(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/health", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except (OSError, urllib.error.URLError):
+            return False
+
+
+def leaders(node: Path) -> list[int]:
+    """Return the session leaders that run this node's launcher."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError, IndexError):
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if (
+                words[0].startswith(bytes(node / "ml-env"))
+                and b"sglang.launch_server" in words
+                and fields[3] == entry.name
+            ):
+                found.append(int(entry.name))
+    return found
+
+
+def child_cpu_s() -> float:
+    """Return the processor time of ended child processes; the server is nobody's child, so it does not count."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _started(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+class Bench:
+    """One node, used by both in turn."""
+
+    def __init__(self, root: Path, poll_s: float) -> None:
+        self.simulated = SimulatedSweep.create(root)
+        os.environ.update(self.simulated.environment)
+        self.poll_s = poll_s
+        self.node = self.simulated.node.path
+        self.target = read_target(self.simulated.inventory)
+        arms = build_arms((STEPS,), with_baseline=False)
+        self.plan = Plan(
+            sweep_id="bench",
+            created="",
+            inventory=str(self.simulated.inventory),
+            limit=self.target.host,
+            arms=arms,
+            cells=schedule(arms, 1000, 0),
+            blocks=1000,
+            seed=0,
+            workload={},
+            workload_fingerprint="",
+            max_running_requests=16,
+            cuda_graph_max_bs=None,
+            simulated=True,
+        )
+        self.journal = Journal(root / "journal.jsonl")
+        self.launch: dict[str, Any] = {}
+        self.old: int | None = None
+        interrupts = Interrupts(lambda: "")
+        self.runner = CellRunner(
+            self.plan,
+            root,
+            self.target.variables,
+            Playbooks(self.target),
+            NoLoad(),
+            self.journal,
+            SilentWatcher(),
+            interrupts,
+        )
+        self._log: Any = None
+        self._number = 0
+
+    def controller(self) -> tuple[float, float]:
+        """Run one cell; return its wall time, the server's loading, in seconds."""
+        cell: Cell = self.plan.cells[self._number]
+        self._number += 1
+        loading = Loading(self.node, self.simulated.port, self.old)
+        started = time.perf_counter()
+        outcome = self.runner.run(cell, 1, self._log)
+        wall = time.perf_counter() - started
+        if outcome.state.value != "done":
+            raise SystemExit(f"the controller's cell failed: {outcome.failure}")
+        self._log = outcome.log
+        self.old = loading.pid
+        return wall, loading.result()
+
+    def bare(self) -> tuple[float, float]:
+        """Run the shell script; return its wall time and the server's loading."""
+        launch = self.launch
+        log = self.node / "logs" / "bare.log"
+        command = [
+            str(BARE),
+            str(self.node),
+            str(self.simulated.port),
+            str(self.poll_s),
+            str(log),
+            f"{log}.kept",
+            "--",
+            *launch["argv"],
+        ]
+        loading = Loading(self.node, self.simulated.port, self.old)
+        started = time.perf_counter()
+        subprocess.run(command, env=os.environ | launch["environment"], check=True)
+        wall = time.perf_counter() - started
+        self.old = loading.pid
+        return wall, loading.result()
+
+    def prepare(self) -> None:
+        """Deploy once, so that the draft fits and the command is known; not measured."""
+        self.controller()
+        record = json.loads((self.node / "state" / "launch.json").read_text())
+        self.launch = {"argv": record["argv"], "environment": record["environment"]}
+
+    def hand_over_to_bare(self) -> None:
+        """Let the script know the server that the controller launched: it stops it by its process id."""
+        (self.node / "state" / "bare.pid").write_text(f"{self.old}\n")
+
+    def hand_over_to_controller(self) -> None:
+        """Let the controller know the script's server as its own launch, as if it had been launched by it."""
+        path = self.node / "state" / "launch.json"
+        record = json.loads(path.read_text())
+        assert self.old is not None
+        fields = Path(f"/proc/{self.old}/stat").read_text().rpartition(")")[2].split()
+        record |= {"pid": self.old, "session": self.old, "start_ticks": int(fields[19]), "started_at": time.time()}
+        path.write_text(json.dumps(record))
+
+    def close(self) -> None:
+        self.simulated.clean()
+        self.journal.close()
+
+
+def main() -> int:
+    """Run the rounds and print both overheads and their ratio."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--poll", type=float, default=0.2, help="seconds between two curls of the shell script")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--fail-above", type=float, help="exit with 1 when the ratio of the medians is larger")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        bench = Bench(Path(folder), options.poll)
+        try:
+            bench.prepare()
+            rows = []
+            for number in range(options.rounds):
+                bench.hand_over_to_bare()
+                before = child_cpu_s()
+                bare_wall, bare_loading = bench.bare()
+                bare_cpu = child_cpu_s() - before
+                bench.hand_over_to_controller()
+                before = child_cpu_s()
+                wall, loading = bench.controller()
+                cpu = child_cpu_s() - before
+                row = {
+                    "bare_s": bare_wall - bare_loading,
+                    "controller_s": wall - loading,
+                    "bare_loading_s": bare_loading,
+                    "controller_loading_s": loading,
+                    "bare_cpu_s": bare_cpu,
+                    "controller_cpu_s": cpu,
+                }
+                rows.append(row)
+                if not options.json:
+                    print(
+                        f"round {number + 1}: " + ", ".join(f"{name} {value:.2f}" for name, value in row.items()),
+                        flush=True,
+                    )
+        finally:
+            bench.close()
+    bare, controller = median(row["bare_s"] for row in rows), median(row["controller_s"] for row in rows)
+    ratio = controller / bare
+    medians = {"bare_s": bare, "controller_s": controller, "ratio": ratio}
+    if options.json:
+        print(json.dumps({"simulated": True, "poll_s": options.poll, "rounds": rows, **medians}))
+    else:
+        print(f"medians of {len(rows)} rounds on a simulated node (seconds beside loading and load):")
+        print(f"bare shell script {bare:.2f} s, controller {controller:.2f} s, ratio {ratio:.2f}")
+        print("processor time: " + ", ".join(f"{name} {median(row[name] for row in rows):.2f}" for name in CPU))
+    return int(options.fail_above is not None and ratio > options.fail_above)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""A simulated node of one test, and the controller as a user runs it: a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from controller.journal import Record, read_journal
+from controller.paths import REPOSITORY, SIMULATOR_INVENTORY
+from controller.simulator import Node, create_node
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL = ("--output-tokens", "16", "--prompts-per-run", "2")
+"""Enough to be a measurement, little enough for a test."""
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@dataclass
+class SimulatedSweep:
+    """One node with an inventory and a state directory of its own."""
+
+    root: Path
+    node: Node
+    inventory: Path
+    port: int
+
+    @classmethod
+    def create(cls, root: Path, *, profile: str = "fast", **options: Any) -> SimulatedSweep:
+        port = free_port()
+        node = create_node(root / "node", profile, **options)
+        inventory = root / "inventory"
+        inventory.mkdir()
+        for entry in SIMULATOR_INVENTORY.iterdir():
+            (inventory / entry.name).symlink_to(entry)
+        (inventory / "zz_test.yml").write_text(
+            f"inference:\n  hosts:\n    simulated:\n      sglang_server_port: {port}\n"
+        )
+        return cls(root, node, inventory, port)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return os.environ | {
+            "CONTROLLER_SIMULATOR_NODE": str(self.node.path),
+            "XDG_STATE_HOME": str(self.root / "state"),
+            "PYTHONPATH": str(REPOSITORY),
+        }
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start the controller in a session of its own, so that signals reach it alone."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "controller", *arguments],
+            cwd=self.root,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *arguments: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+        """Run the controller to its end."""
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=timeout)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def sweep(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a sweep with the small workload in ``root/sweep``."""
+        return self.run("sweep", "-i", str(self.inventory), "--dir", str(self.sweep_directory), *SMALL, *arguments)
+
+    @property
+    def sweep_directory(self) -> Path:
+        return self.root / "sweep"
+
+    def records(self) -> list[Record]:
+        return list(read_journal(self.sweep_directory / "journal.jsonl").records)
+
+    def states(self) -> dict[str, list[str]]:
+        """Return every state of every cell, in order."""
+        found: dict[str, list[str]] = {}
+        for record in self.records():
+            if record["kind"] == "cell":
+                found.setdefault(record["cell"], []).append(record["state"])
+        return found
+
+    def server_processes(self) -> list[int]:
+        """Return what of the simulated server is alive, however it is called."""
+        return [process.pid for process in self.node.processes()]
+
+    def gpu_memory_used(self) -> list[int]:
+        """Return the MiB in use per GPU, as nvidia-smi says."""
+        command = [
+            str(self.node.path / "bin" / "nvidia-smi"),
+            "--query-gpu=memory.used",
+            "--format=csv,noheader,nounits",
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return [int(line) for line in done.stdout.split()]
+
+    def wait_for(self, kind: str, timeout: float = 120, **fields: Any) -> None:
+        """Wait until the journal holds such a record."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            try:
+                records = self.records()
+            except Exception:  # noqa: BLE001 - the journal does not exist yet
+                records = []
+            if any(record["kind"] == kind and fields.items() <= record.items() for record in records):
+                return
+            time.sleep(0.02)
+        raise TimeoutError(f"no {kind} {fields} within {timeout} s")
+
+    def clean(self) -> None:
+        """End whatever a failed test left of the server."""
+        for pid in self.server_processes():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+
+def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """Return the one JSON document of a command."""
+    parsed = json.loads(done.stdout)
+    assert isinstance(parsed, dict)
+    return parsed

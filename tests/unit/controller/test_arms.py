@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from controller.arms import Arm, adaptive_arm, baseline, build_arms, parse_arm, parse_steps, steps_arm
+from controller.exits import Exit, InputError
+
+
+def test_steps_are_read_in_the_order_given() -> None:
+    assert parse_steps("3, 1,2") == (3, 1, 2)
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "a", "2,2", "2,,3", "2.5", "65", "٣", "1e1", "999999999999999999999"])
+def test_bad_steps_are_refused_with_a_sentence(text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_steps(text)
+    assert caught.value.exit_code is Exit.USAGE
+    assert caught.value.sentence.startswith("--steps")
+    assert caught.value.sentence.endswith(".")
+
+
+def test_zero_steps_explains_the_baseline() -> None:
+    with pytest.raises(InputError, match="arm of its own"):
+        parse_steps("0")
+
+
+def test_duplicate_steps_are_named() -> None:
+    with pytest.raises(InputError, match="2 is given twice"):
+        parse_steps("2,02")
+
+
+def test_the_baseline_has_no_speculation_flag_and_comes_first() -> None:
+    arms = build_arms((2, 3))
+    assert [arm.name for arm in arms] == ["baseline", "steps-2", "steps-3"]
+    assert arms[0].settings == {"sglang_server_speculative": False}
+    assert arms[2].settings["sglang_server_speculative_num_steps"] == 3
+
+
+def test_the_adaptive_arm_starts_at_the_most_steps() -> None:
+    arms = build_arms((2, 5), with_baseline=False, adaptive=True)
+    assert arms[-1] == adaptive_arm(5)
+    assert arms[-1].settings["sglang_server_speculative_adaptive"] is True
+
+
+def test_an_arm_of_flags_environment_and_variables() -> None:
+    arm = parse_arm(
+        "tree=steps:3,--kv-cache-dtype:fp8_e5m2,--flag,NCCL_ALGO:Tree,sglang_server_mem_fraction_static:0.8"
+    )
+    assert arm.name == "tree"
+    assert arm.flags == {"kv-cache-dtype": "fp8_e5m2", "flag": True}
+    assert arm.environment == {"NCCL_ALGO": "Tree"}
+    assert arm.settings == {
+        "sglang_server_speculative": True,
+        "sglang_server_speculative_num_steps": 3,
+        "sglang_server_mem_fraction_static": 0.8,
+    }
+
+
+def test_values_look_like_what_they_are() -> None:
+    arm = parse_arm(
+        "x=sglang_server_a:true,sglang_server_b:-2,sglang_server_c:text,--url:http://h:1,sglang_server_d:false"
+    )
+    assert arm.settings == {
+        "sglang_server_a": True,
+        "sglang_server_b": -2,
+        "sglang_server_c": "text",
+        "sglang_server_d": False,
+    }
+    assert arm.flags == {"url": "http://h:1"}
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "x=", "=steps:2", "a b=steps:2", "x=lower:1", "x=steps", "x=NCCL:", "x=steps:0", "../x=steps:2"]
+)
+def test_bad_arms_are_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        parse_arm(text)
+
+
+def test_two_arms_of_one_name_and_none_at_all_are_refused() -> None:
+    with pytest.raises(InputError, match="two arms"):
+        build_arms((2,), extra=["steps-2=steps:2"])
+    with pytest.raises(InputError, match="nothing to measure"):
+        build_arms((), with_baseline=False)
+
+
+def test_arms_survive_json() -> None:
+    for arm in (baseline(), steps_arm(3), parse_arm("x=NCCL_ALGO:Tree")):
+        assert Arm.from_json(arm.as_json()) == arm
