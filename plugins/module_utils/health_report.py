@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Dict, List, Optional, Sequence
 
-from ansible_collections.sglang_ops.eagle3.plugins.module_utils.redaction import redact_text
-from ansible_collections.sglang_ops.eagle3.plugins.module_utils.sglang_failures import (
-    NO_CAUSE,
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils import stall_evidence
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis import diagnose_text, known_failure, unknown
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_model import (
+    DRAFT_UNWIRED,
+    HEALTHY,
+    NO_PHASE,
+    SLOW_SPEC,
     UNKNOWN,
-    Cause,
-    find_cause,
+    Diagnosis,
 )
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.redaction import redact_text
+
+NO_CAUSE = "no cause in the log"
 
 LONGEST_CAUSE = 300
 _SETTINGS_REMEDY = (
     "align the flags with what this SGLang version accepts, or set sglang_health_effective_mismatch: warn"
+)
+_SPINNING_REMEDY = (
+    "suspect the way between the GPUs: every one is busy at low power, so a collective waits for a peer; try"
+    " NCCL_P2P_DISABLE=1 in nccl_env_variables together with sglang_server_disable_custom_all_reduce, and check ACS and"
+    " IOMMU on the host"
 )
 
 
@@ -26,7 +38,8 @@ def failure(
     exit_status: Optional[int],
     tail_lines: int,
     secrets: Sequence[str] = (),
-    known: Optional[Cause] = None,
+    known: Optional[Diagnosis] = None,
+    evidence: Optional[Dict[str, Any]] = None,
 ) -> Dict[str, Any]:
     """Return the `failure` of the module's result.
 
@@ -38,18 +51,27 @@ def failure(
         tail_lines: how many of the last log lines to add.
         secrets: values to replace.
         known: the cause, when it does not stand in the log.
+        evidence: what a launch that stands still is doing (`stall_evidence`).
     """
-    cause = known or find_cause(lines)
-    if cause.failure_class == UNKNOWN and not cause.line and exit_status == 2:
-        cause = Cause("spec-args", "", "read the log: exit status 2 is that of a refused command line")
+    found = known or diagnose_text(lines)
+    if found.failure_class in (HEALTHY, SLOW_SPEC, DRAFT_UNWIRED) and known is None:
+        # It served, and its log does not say why it does no longer.
+        found = unknown("", phase)
+    if found.failure_class == UNKNOWN and not found.cause and exit_status == 2:
+        found = known_failure("spec-args", "", phase, "read the log: exit status 2 is that of a refused command line")
+    if found.failure_class == UNKNOWN and not found.cause and evidence is not None and evidence["spinning"]:
+        found = dataclasses.replace(found, remedy=_SPINNING_REMEDY)
     return {
-        "class": cause.failure_class,
-        "phase": phase,
-        "cause": redact_text(cause.line, secrets) or NO_CAUSE,
-        "remedy": cause.remedy,
+        "class": found.failure_class,
+        "phase": phase if found.phase in (NO_PHASE, "starting") else found.phase,
+        "cause": redact_text(found.cause, secrets) or NO_CAUSE,
+        "remedy": found.remedy,
+        "confidence": found.confidence,
+        "runbook": found.runbook,
         "log_tail": [redact_text(line, secrets)[:1000] for line in list(lines)[-tail_lines:]],
         "survivors": list(survivors),
         "exit_status": exit_status,
+        "evidence": evidence,
     }
 
 
@@ -69,6 +91,8 @@ def sentence(reason: str, elapsed_s: float, failed: Dict[str, Any], silent_s: fl
         details.append(f"{len(failed['survivors'])} of its processes still live")
     if failed["cause"] == NO_CAUSE:
         details.append(f"the log has not grown for {silent_s:.0f} s")
+    if failed.get("evidence"):
+        details += [words for words in [stall_evidence.summary(failed["evidence"])] if words]
     cause = failed["cause"].rstrip(".")
     if len(cause) > LONGEST_CAUSE:
         cause = cause[:LONGEST_CAUSE].rstrip() + "…"
@@ -78,6 +102,6 @@ def sentence(reason: str, elapsed_s: float, failed: Dict[str, Any], silent_s: fl
     )
 
 
-def mismatch_cause(differences: Sequence[str]) -> Cause:
+def mismatch_cause(differences: Sequence[str]) -> Diagnosis:
     """Return the cause of a server that runs with other settings than those that were asked for."""
-    return Cause("spec-args", "; ".join(differences), _SETTINGS_REMEDY)
+    return known_failure("spec-args", "; ".join(differences), "serving", _SETTINGS_REMEDY)

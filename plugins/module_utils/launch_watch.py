@@ -6,10 +6,11 @@ import dataclasses
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Set, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Set, Tuple, Union
 
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.listening_port import look_up
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.log_follower import LogFollower
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.phase_clock import still_for_s
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.server_probe import (
     ProbeError,
     health_status,
@@ -26,6 +27,10 @@ SETTLE_S = 0.6
 """After a death the log is read until it has been quiet for one poll, at most this long: the traceback still comes."""
 MEMBERS_EVERY_S = 1.0
 PORT_EVERY_S = 2.0
+ANSWER_S = 25.0
+"""How long one answer of ``/health`` may take: SGLang itself gives up after 20 s (entrypoints/http_server.py)."""
+# Reported by the slice that sees the server ready: leaving the module for them would cost a restart of it.
+_LAST_PHASES = frozenset({"draft_graphs", "warmup", "serving"})
 # The kernel keeps 15 characters of the name that setproctitle sets ("sglang::scheduler_TP0", managers/scheduler.py).
 _SCHEDULER_NAME = "sglang::schedul"
 
@@ -42,6 +47,7 @@ class WatchOptions:
         slice_s: longest time to watch before returning.
         budget_s: longest time from the launch until the server is ready.
         known_phase: phase that was reported last; another one ends the slice.
+        limits_s: how long each phase may stand still, in seconds; a phase without a limit may for ever.
     """
 
     host: str
@@ -51,6 +57,7 @@ class WatchOptions:
     slice_s: float
     budget_s: float
     known_phase: str
+    limits_s: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
@@ -60,6 +67,7 @@ class Observation:
     ready: bool = False
     dead: bool = False
     timed_out: bool = False
+    stalled: bool = False
     reason: str = ""
     foreign: str = ""
     info: Dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -153,14 +161,39 @@ class LaunchWatch:
                 return observation
             if observation.foreign:
                 return dataclasses.replace(observation, reason=observation.foreign)
-            if self.elapsed_s > self.options.budget_s:
-                reason = f"was not ready within {self.options.budget_s:g} s and stood"
-                return dataclasses.replace(observation, timed_out=True, reason=reason)
-            if self.tracker.phase not in {self.options.known_phase, "serving"}:
+            overdue = self._overdue(observation, begin)
+            if overdue is not None:
+                return overdue
+            if self.tracker.phase not in {self.options.known_phase, *_LAST_PHASES}:
                 return observation
             if time.monotonic() - begin >= self.options.slice_s:
                 return observation
             time.sleep(POLL_S)
+
+    def _overdue(self, observation: Observation, begin: float) -> Optional[Observation]:
+        """Return the observation of a launch that stands still or has used its budget up, None of another."""
+        reason = self._stall()
+        if reason:
+            return dataclasses.replace(observation, stalled=True, reason=reason)
+        if self.elapsed_s > self.options.budget_s and not self._answer_pending(begin):
+            reason = f"was not ready within {self.options.budget_s:g} s and stood"
+            return dataclasses.replace(observation, timed_out=True, reason=reason)
+        return None
+
+    def _stall(self) -> str:
+        """Say for how long a phase has stood still when that is longer than it may, else ""."""
+        limit_s = self.options.limits_s.get(self.tracker.phase)
+        if limit_s is None or self._probe.busy:
+            return ""
+        still_s = still_for_s(self.tracker.phases, self.elapsed_s, self.log_silent_s)
+        if still_s <= limit_s:
+            return ""
+        return f"has not advanced for {still_s:.0f} s (limit {limit_s:g} s)"
+
+    def _answer_pending(self, begin: float) -> bool:
+        """Whether an old server may still prove itself: a budget counted from its launch says nothing about it."""
+        asking = self._probe.busy or (self._probe.asked_at is None and self._listening_ours)
+        return asking and time.monotonic() - begin < ANSWER_S
 
     def _death(self) -> str:
         """Say what died, "" while everything lives."""

@@ -112,7 +112,7 @@ class Phase:
 
 # Message -> phase that begins with it. Weights are not in here: the second load of a rank is the draft's.
 _PHASE_BEGINS = (
-    (re.compile(r"Init (?:torch distributed|parallel) begin\."), "distributed_init"),
+    (re.compile(r"Init (?:torch distributed|parallel|nccl) begin\."), "distributed_init"),
     (re.compile(r"KV Cache is allocated|Memory pool end\."), "memory_pool"),
     (re.compile(r"Capture draft .*\bbegin\b", re.IGNORECASE), "draft_graphs"),
     (re.compile(r"Capture (?!draft)[\w ]*cuda graph begin\b", re.IGNORECASE), "target_graphs"),
@@ -122,6 +122,7 @@ _PHASE_BEGINS = (
 )
 _WEIGHTS_BEGIN = re.compile(r"Load weight begin\.")
 _WEIGHTS_END = re.compile(r"Load weight end\.")
+_DRAFT_TYPE = re.compile(r"type=\w*(?:[Ee]agle|EAGLE|NextN|MTP)")
 _PORT_OPEN = re.compile(r"Uvicorn running on http|The server is fired up and ready to roll!")
 
 _FATAL = re.compile(
@@ -176,11 +177,20 @@ class PhaseTracker:
         stamp, message = parse_stamp(line)
         if stamp is not None and self._started_at - 1 <= stamp.epoch_s <= now_epoch_s + 1:
             self._now_s = max(self._now_s, stamp.epoch_s - self._started_at)
+        self.advance(message, stamp.rank if stamp else "")
+
+    def advance(self, message: str, rank: str) -> None:
+        """Take one message into account, at the time of the line before.
+
+        Args:
+            message: a line without its prefix.
+            rank: "DP0 TP0", "TP0" or "".
+        """
         if not self.fatal and is_fatal(message):
             self.fatal = True
         if _PORT_OPEN.search(message):
             self.port_open = True
-        phase = self._phase_of(message, stamp.rank if stamp else "")
+        phase = self._phase_of(message, rank)
         if phase is not None and all(seen.name != phase for seen in self.phases) and self.phase != "serving":
             moment = round(self._now_s, 3)
             self.phases[-1].ended_s = moment
@@ -192,6 +202,10 @@ class PhaseTracker:
             return "weights" if self._loads[rank] == 1 else "draft_weights"
         if _WEIGHTS_END.search(message):
             loads_wanted = 2 if self._speculative else 1
+            if rank not in self._loads:
+                # The log begins in the middle of a start.
+                self._loads[rank] = 2 if _DRAFT_TYPE.search(message) else 1
+                return "weights" if self._loads[rank] < loads_wanted else "memory_pool"
             return "memory_pool" if self._loads.get(rank, 0) >= loads_wanted else None
         for pattern, phase in _PHASE_BEGINS:
             if pattern.search(message):

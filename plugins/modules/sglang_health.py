@@ -79,6 +79,17 @@ options:
     description: How many of the last log lines a failure carries.
     type: int
     default: 80
+  phase_limits:
+    description:
+      - Seconds by phase that a phase may stand still (neither a new phase nor a new line in the log) before the launch
+        counts as stalled. Phases that are not named keep their defaults, see C(DEFAULT_LIMITS_S) in
+        C(plugins/module_utils/phase_clock.py).
+    type: dict
+    default: {}
+  nvidia_smi:
+    description: The nvidia-smi program, asked only about a stall. Empty to leave the GPUs out of the evidence.
+    type: str
+    default: nvidia-smi
   systemctl:
     description: The systemctl program.
     type: str
@@ -120,6 +131,16 @@ timed_out:
   description: Whether the budget is used up.
   returned: always
   type: bool
+stalled:
+  description: Whether the phase stood still for longer than it may.
+  returned: always
+  type: bool
+eta_s:
+  description: >-
+    Seconds until the server is probably ready, from earlier launches of this state directory; null without one. They
+    are kept in C(phase_history.json) by version, tensor parallelism and speculation.
+  returned: always
+  type: float
 nothing_started:
   description: Whether there was no launch to watch (check mode only).
   returned: always
@@ -163,7 +184,8 @@ warnings:
   elements: str
 failure:
   description: >-
-    Null, or why the server cannot become ready: class, phase, cause, remedy, log_tail, survivors, exit_status.
+    Null, or why the server cannot become ready: class, phase, cause, remedy, confidence, runbook, log_tail, survivors,
+    exit_status, and for a stall the evidence: gpus, spinning, processes, stack, notes.
   returned: always
   type: dict
 msg:
@@ -175,10 +197,11 @@ msg:
 import contextlib
 import json
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Set, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sglang_ops.eagle3.plugins.module_utils import health_report
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils import health_report, stall_evidence
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis import known_failure
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.launch_files import (
     LaunchFileError,
     LaunchFiles,
@@ -195,12 +218,20 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.launch_watch imp
     Observation,
     WatchOptions,
 )
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.phase_clock import (
+    PhaseHistory,
+    PhaseLimitError,
+    history_key,
+    phase_limits,
+)
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_table import ProcessTable
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.server_probe import (
     differences,
     summarize,
 )
-from ansible_collections.sglang_ops.eagle3.plugins.module_utils.sglang_failures import Cause
+
+if TYPE_CHECKING:
+    from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_model import Diagnosis
 
 Target = Union[ProcessTarget, SystemdTarget]
 
@@ -219,6 +250,8 @@ ARGUMENTS: Dict[str, Any] = {
     "slice_s": {"type": "float", "default": 15.0},
     "budget_s": {"type": "float", "default": 600.0},
     "log_tail": {"type": "int", "default": 80},
+    "phase_limits": {"type": "dict", "default": {}},
+    "nvidia_smi": {"type": "str", "default": "nvidia-smi"},
     "systemctl": {"type": "str", "default": "systemctl"},
 }
 # Reads as "everywhere" to a server; to a client it is no address.
@@ -260,10 +293,12 @@ def find_target(parameters: Dict[str, Any], table: ProcessTable) -> Target:
     )
 
 
-def report(parameters: Dict[str, Any], watch: LaunchWatch, observation: Observation) -> Dict[str, Any]:
+def report(
+    parameters: Dict[str, Any], watch: LaunchWatch, observation: Observation, table: ProcessTable
+) -> Dict[str, Any]:
     """Turn what was seen into the module's result."""
     result = empty_result(parameters)
-    known: Optional[Cause] = None
+    known: Optional[Diagnosis] = None
     reason = observation.reason
     found = differences(parameters["wanted"], observation.info) if observation.ready else []
     if found and parameters["effective_mismatch"] == "warn":
@@ -271,7 +306,12 @@ def report(parameters: Dict[str, Any], watch: LaunchWatch, observation: Observat
     elif found:
         reason, known = "runs with other settings than asked for", health_report.mismatch_cause(found)
     elif observation.foreign:
-        known = Cause("port-in-use", observation.foreign, "end that process or set another sglang_server_port")
+        known = known_failure(
+            "port-in-use",
+            observation.foreign,
+            watch.tracker.phase,
+            "end that process or set another sglang_server_port",
+        )
         reason = "cannot be reached"
     silent_s = watch.log_silent_s
     elapsed_s = watch.elapsed_s
@@ -280,6 +320,7 @@ def report(parameters: Dict[str, Any], watch: LaunchWatch, observation: Observat
         ready=observation.ready and not reason,
         dead=observation.dead,
         timed_out=observation.timed_out,
+        stalled=observation.stalled,
         phase="dead" if observation.dead else phase,
         phases=[{"name": p.name, "started_s": p.started_s, "ended_s": p.ended_s} for p in watch.tracker.phases],
         launch=watch.target.record.public(),
@@ -288,14 +329,17 @@ def report(parameters: Dict[str, Any], watch: LaunchWatch, observation: Observat
         server=summarize(observation.info) if observation.ready else {},
     )
     if reason:
+        members = watch.target.members()
+        stuck = observation.stalled or observation.timed_out
         result["failure"] = health_report.failure(
             phase=phase,
             lines=watch.log.lines,
-            survivors=[{"pid": p.pid, "name": p.name} for p in watch.target.members()],
+            survivors=[{"pid": p.pid, "name": p.name} for p in members],
             exit_status=watch.target.exit_status(),
             tail_lines=parameters["log_tail"],
             secrets=[parameters["api_key"]],
             known=known,
+            evidence=stall_evidence.collect(members, table, parameters["nvidia_smi"]) if stuck else None,
         )
         result["msg"] = health_report.sentence(reason, elapsed_s, result["failure"], silent_s)
     return result
@@ -308,6 +352,8 @@ def empty_result(parameters: Dict[str, Any]) -> Dict[str, Any]:
         "ready": False,
         "dead": False,
         "timed_out": False,
+        "stalled": False,
+        "eta_s": None,
         "nothing_started": False,
         "phase": "starting",
         "phases": [],
@@ -339,6 +385,9 @@ def without_target(parameters: Dict[str, Any], message: str, *, check_mode: bool
             "log_tail": [],
             "survivors": [],
             "exit_status": None,
+            "confidence": "high",
+            "runbook": "docs/runbooks/unknown.md",
+            "evidence": None,
         },
     )
     return result
@@ -361,18 +410,49 @@ def observe(parameters: Dict[str, Any], table: ProcessTable, *, check_mode: bool
         slice_s=parameters["slice_s"],
         budget_s=parameters["budget_s"],
         known_phase=memory.phase,
+        limits_s=phase_limits(parameters["phase_limits"]),
     )
     watch = LaunchWatch(target, table, options, memory.schedulers)
     observation = watch.run()
     if not check_mode:
         memory.keep(watch.tracker.phase, watch.schedulers)
-    return report(parameters, watch, observation), observation.warnings
+    result = report(parameters, watch, observation, table)
+    result["eta_s"] = estimate(parameters, watch, result, keep=not check_mode)
+    return result, observation.warnings
+
+
+def estimate(parameters: Dict[str, Any], watch: LaunchWatch, result: Dict[str, Any], *, keep: bool) -> Optional[float]:
+    """Return the seconds until the server is probably ready; remember how long the start of a ready one took."""
+    history = PhaseHistory(parameters["state_dir"])
+    speculative = parameters["speculative"]
+    parallel = tensor_parallel(watch.target.record.argv)
+    if result["ready"]:
+        if keep:
+            key = history_key(str(result["server"].get("version") or ""), parallel, speculative=speculative)
+            history.add(key, watch.target.record.launch_id, watch.tracker.phases)
+        return 0.0
+    if result["failure"]:
+        return None
+    end = history_key("", parallel, speculative=speculative).partition("|")[2]
+    return history.eta_s(f"|{end}", watch.tracker.phases, watch.elapsed_s)
+
+
+def tensor_parallel(argv: Sequence[str]) -> Optional[int]:
+    """Return the degree of tensor parallelism of a command line, None when it does not say."""
+    for flag in ("--tp-size", "--tp", "--tensor-parallel-size"):
+        if flag in argv[:-1]:
+            value = argv[argv.index(flag) + 1]
+            return int(value) if value.isdigit() else None
+    return None
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
-    result, warnings = observe(module.params, ProcessTable(), check_mode=module.check_mode)
+    try:
+        result, warnings = observe(module.params, ProcessTable(), check_mode=module.check_mode)
+    except PhaseLimitError as error:
+        module.fail_json(msg=f"{error}.")
     for warning in warnings:
         module.warn(warning)
     if result["failure"] is not None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_reader import diagnose_file
 
 from tests.integration.simulated_node import SimulatedNode, wait_until
 
@@ -83,7 +84,7 @@ def test_a_death_is_reported_within_two_seconds(make_node: Callable[..., Simulat
 @pytest.mark.slow
 def test_a_refused_flag_is_named(make_node: Callable[..., SimulatedNode]) -> None:
     node = make_node()
-    run = node.play("deploy.yml", {"sglang_server_extra_flags": {"no-such-flag": True}})
+    run = node.play("playbooks/restart.yml", {"sglang_server_extra_flags": {"no-such-flag": True}})
     assert run.returncode == 2
     line = fatal_line(run.stdout)
     assert "no-such-flag" in line
@@ -99,6 +100,38 @@ def test_a_stall_names_the_phase(make_node: Callable[..., SimulatedNode]) -> Non
     assert "was not ready within 8 s" in line
     assert "no cause in the log" in line
     assert "has not grown for" in line
+
+
+@pytest.mark.slow
+def test_a_phase_that_stands_still_is_told_with_evidence(make_node: Callable[..., SimulatedNode]) -> None:
+    node = make_node(faults={"hang_at": "target_graphs"})
+    begin = time.monotonic()
+    # The server hangs before it says that it begins to capture: for its log, making the pool has not ended.
+    limits = {"memory_pool": 3, "target_graphs": 3}
+    run = node.play("deploy.yml", {"sglang_health_interval": 60, "sglang_health_phase_limits": limits})
+    seconds = time.monotonic() - begin
+    assert run.returncode == 2
+    line = fatal_line(run.stdout)
+    assert "has not advanced for" in line
+    assert "(limit 3 s) in phase memory_pool" in line
+    assert "schedulers in state" in line
+    assert "GPUs 0 to 0 % busy" in line
+    assert seconds < 45, f"{seconds:.1f} s"
+
+
+@pytest.mark.slow
+def test_the_log_of_the_newest_launch_is_fetched_and_diagnosed(
+    make_node: Callable[..., SimulatedNode], tmp_path: Path
+) -> None:
+    node = make_node(faults={"crash_at": "weights"})
+    node.play("deploy.yml")
+    log = tmp_path / "fetched.log"
+    run = node.play("playbooks/diagnose.yml", {"diagnose_log_dest": str(log)})
+    assert run.returncode == 0, run.stdout
+    with log.open("rb") as content:
+        diagnosis = diagnose_file(content)
+    assert diagnosis.is_problem
+    assert diagnosis.phase == "weights"
 
 
 @pytest.mark.slow

@@ -235,6 +235,7 @@ class FakeContainer:
     stops: list[int] = field(default_factory=list)
     problem: str = ""
     stopped: list[str] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
 
     def is_running(self) -> bool:
         return self.running
@@ -249,6 +250,10 @@ class FakeContainer:
         self.stopped.append(unit)
         for pid in self.stops:
             self.world.die(pid)
+        return self.problem
+
+    def forget_failure(self, unit: str) -> str:
+        self.forgotten.append(unit)
         return self.problem
 
 

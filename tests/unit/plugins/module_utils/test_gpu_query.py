@@ -90,6 +90,9 @@ case "$1 $2" in
 "exec 129") shift 5; [ "$1 $2 $3" = "systemctl show bad.service" ] && { echo no bus >&2; exit 1; }
   [ "$1 $2 $3" = "systemctl stop bad.service" ] && { echo timed out >&2; exit 1; }
   [ "$1 $2 $3" = "systemctl stop slow.service" ] && sleep 60
+  [ "$1 $2 $3" = "systemctl reset-failed bad.service" ] && { echo denied >&2; exit 1; }
+  [ "$1 $2 $3" = "systemctl reset-failed gone.service" ] && { echo "Unit gone.service not loaded." >&2; exit 1; }
+  [ "$1 $2 $3" = "systemctl reset-failed slow.service" ] && sleep 60
   printf 'LoadState=loaded\\nActiveState=active\\n';;
 *) echo "Configuration file 'nodes/pve/lxc/$2.conf' does not exist" >&2; exit 2;;
 esac
@@ -104,6 +107,9 @@ def test_container(tmp_path: Path) -> None:
     assert guest.unit_state("sglang.service") == UnitState("loaded", "active")
     assert guest.stop_unit("sglang.service", 5) == ""
     assert "timed out" in guest.stop_unit("bad.service", 5)
+    assert guest.forget_failure("sglang.service") == guest.forget_failure("gone.service") == ""
+    assert "reset-failed bad.service failed in container 129: denied" in guest.forget_failure("bad.service")
+    assert "no answer within 0.2 s" in Container(pct, 129, 0.2).forget_failure("slow.service")
     assert "no answer within 0.2 s" in guest.stop_unit("slow.service", 0.2)
     with pytest.raises(GpuError, match=r"does not say whether bad\.service runs: no bus"):
         guest.unit_state("bad.service")

@@ -227,6 +227,30 @@ def test_all_goes_on_when_the_container_does_not_answer(world: World, guest: Fak
     assert reaper.warnings
 
 
+def test_all_leaves_no_failed_unit(world: World, guest: FakeContainer) -> None:
+    guest.unit = UnitState("loaded", "failed")
+    assert world.reaper(guest, mode="all", check_mode=True).run()["changed"]
+    assert not guest.forgotten
+    result = world.reaper(guest, mode="all").run()
+    assert guest.forgotten == [UNIT]
+    assert result["changed"]
+    guest.unit = UnitState("loaded", "inactive")
+    assert not world.reaper(guest, mode="all").run()["changed"]
+
+
+def test_orphans_leaves_the_failure_of_a_unit_to_be_read(world: World, guest: FakeContainer) -> None:
+    guest.unit = UnitState("loaded", "failed")
+    assert not world.reaper(guest).run()["changed"]
+    assert not guest.forgotten
+
+
+def test_a_failure_that_cannot_be_forgotten_is_a_warning(world: World, guest: FakeContainer) -> None:
+    guest.unit, guest.problem = UnitState("loaded", "failed"), "systemctl reset-failed sglang.service failed"
+    reaper = world.reaper(guest, mode="all")
+    assert not reaper.run()["changed"]
+    assert reaper.warnings == [f"{guest.problem}."]
+
+
 @pytest.mark.parametrize("unit", ["", UNIT])
 def test_a_missing_unit_is_no_matter(world: World, guest: FakeContainer, unit: str) -> None:
     result = world.reaper(guest, mode="all", unit=unit).run()

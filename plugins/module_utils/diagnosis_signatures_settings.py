@@ -1,0 +1,142 @@
+"""Signatures of refused settings, unusable model files, requests and ports."""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_model import (
+    GENERAL,
+    MEDIUM,
+    Signature,
+    signature,
+)
+
+SIGNATURES: Tuple[Signature, ...] = (
+    signature(
+        "spec-args/command-line",
+        r"(?:launch_server(?:\.py)?|sglang serve|sglang): error: |error: (?:unrecognized arguments|ambiguous option"
+        r"|argument --)",
+        "launch_server.py: error: unrecognized arguments: --cuda-graph-max-bs",
+        "argparse",
+    ),
+    signature(
+        "spec-args/tree",
+        r"Sizes of tensors must match except in dimension [01-]+\. Expected size \d+ but got size \d+",
+        "RuntimeError: Sizes of tensors must match except in dimension 1. Expected size 6 but got size 8 for tensor"
+        " number 1 in the list.",
+        "srt/models/llama_eagle3.py forward; sgl-project/sglang#13352",
+        confidence=MEDIUM,
+    ),
+    signature(
+        "spec-args/rule",
+        r"^(?:\w+(?:\.\w+)*(?:Error|Exception|Warning): ).*(?:speculative[_-](?:num|eagle|algo|draft"
+        r"|token)\w*|spec(?:ulative)?"
+        r"[ _-]?v2|topk).*(?:must|should|cannot|not supported|not compatible|incompatible|requires?|only"
+        r"|has to|expected"
+        r"|missing|greater|less|equal|at least|at most)",
+        "ValueError: speculative_num_draft_tokens must be at least speculative_num_steps + 1",
+        "srt/server_args.py; srt/arg_groups/speculative_hook.py",
+    ),
+    signature(
+        "spec-args/assertion",
+        r"AssertionError: .*(?:speculative|topk|num_steps|draft_tokens)|assert .*speculative_(?:num|eagle)\w+ "
+        r"|Only speculative[_-]eagle[_-]topk",
+        "AssertionError: Only speculative_eagle_topk=1 is supported",
+        "srt/server_args.py; sgl-project/sglang#14077",
+        confidence=MEDIUM,
+    ),
+    signature(
+        "spec-args/no-draft-path",
+        r"has no attribute '(?:set_embed|hot_token_id|get_embed_and_head|set_embed_and_head|get_hot_token_id)'",
+        "AttributeError: 'KimiK25ForConditionalGeneration' object has no attribute 'set_embed'",
+        "sgl-project/sglang#36528: without speculative-draft-model-path the target is loaded as its own draft",
+    ),
+    signature(
+        "spec-args/capture-size",
+        r"B=\d+ exceeds CG capture max \d+",
+        "RuntimeError: forward_mqa: B=40 exceeds CG capture max 32",
+        "srt/layers/attention: the largest captured batch is smaller than max_running_requests",
+    ),
+    signature(
+        "shards/missing",
+        r"references \d+ shard file\(s\) missing|\(incomplete download\?\)"
+        r"|(?:FileNotFoundError|No such file or directory).*\.safetensors|Cannot find any model weights"
+        r"|Cannot find any of \[.*safetensors",
+        "RuntimeError: /m/model.safetensors.index.json references 2 shard file(s) missing from /m"
+        " (incomplete download?)",
+        "srt/model_loader/weight_utils.py",
+        versions="0.5.17-0.5.23",
+    ),
+    signature(
+        "shards/damaged",
+        r"Error while deserializing header|MetadataIncompleteBuffer|InvalidHeader(?:Deserialization|Length|Start)?"
+        r"|HeaderTooLarge|HeaderTooSmall|InvalidOffset|PytorchStreamReader failed|failed finding central directory"
+        r"|unexpected EOF, expected \d+ more bytes|UnpicklingError: invalid load key"
+        r"|SafetensorError|MemoryError: .*safetensors",
+        "safetensors_rust.SafetensorError: Error while deserializing header: MetadataIncompleteBuffer",
+        "safetensors; torch/serialization.py",
+    ),
+    signature(
+        "shards/not-there",
+        r"Repo id must (?:be|use)|Incorrect path_or_model_id|is not a local folder and is not a valid model identifier"
+        r"|does not appear to have (?:a file|files) named|LocalEntryNotFoundError|OfflineModeIsEnabled"
+        r"|RepositoryNotFoundError|GatedRepoError|couldn't connect to 'https://huggingface"
+        r"|Unable to load vocabulary from file",
+        "OSError: /models/target does not appear to have a file named config.json.",
+        "transformers utils/hub.py; huggingface_hub",
+    ),
+    signature(
+        "shards/custom-code",
+        r"contains custom code which must be executed|requires you to execute the (?:configuration|modeling|tokenizer)"
+        r" file|trust_remote_code=True",
+        "ValueError: The repository for /models/target contains custom code which must be executed to"
+        " correctly load the"
+        " model.",
+        "transformers dynamic_module_utils.py: set sglang_server_trust_remote_code",
+    ),
+    signature(
+        "input-too-long/request",
+        r"Input length \(\d+(?: tokens)?\) exceeds the maximum allowed length"
+        r"|[Ii]nput \(\d+ tokens\) is longer than the model's context length"
+        r"|Requested token count exceeds the model's maximum context length"
+        r"|Input length \d+ exceeds|prompt \(length \d+\) is longer than",
+        "Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens). Use a shorter input or enable"
+        " --allow-auto-truncate.",
+        "srt/managers/schedule_batch.py, tokenizer_manager.py",
+        versions="0.5.6-0.5.23",
+        warning=True,
+    ),
+    signature(
+        "port-in-use/bound",
+        r"EADDRINUSE|[Aa]ddress already in use|[Ee]rrno:? 98\b|error while attempting to bind on address"
+        r"|_port at \d+ is not available|[Pp]ort \d+ is (?:already )?(?:in use|occupied|used)(?! *\. Waiting)"
+        r"|Cannot bind to .*port",
+        "torch.distributed.DistNetworkError: The server socket has failed to listen, code: -98, name: EADDRINUSE",
+        "torch TCPStore; uvicorn; srt/utils/network.py wait_port_available",
+    ),
+    signature(
+        "port-in-use/waiting",
+        r"port \d+ is in use\. Waiting|_port is used by a process already",
+        "port 30003 is in use. Waiting for 15 seconds for rpc_port to be available. rpc_port is used by"
+        " a process already.",
+        "srt/utils/network.py wait_port_available",
+        versions="0.5.6-0.5.23",
+        warning=True,
+    ),
+    signature(
+        "controlpath/too-long",
+        r"too long for Unix domain socket|ControlPath too long|AF_UNIX path too long|unix_listener: .*too long",
+        'unix_listener: "/home/u/.ansible/cp/ansible-ssh-host-1022-u.AAAA" too long for Unix domain socket',
+        "openssh misc.c unix_listener",
+    ),
+    signature(
+        "warmup/failed",
+        r"Initialization failed\. warmup error:|Server warmup failed|[Ww]arm-?up (?:request )?failed",
+        "Initialization failed. warmup error: Traceback (most recent call last):",
+        "srt/entrypoints/http_server.py _execute_server_warmup",
+        versions="0.5.6-0.5.23",
+        strength=GENERAL,
+        confidence=MEDIUM,
+        at="warmup",
+    ),
+)

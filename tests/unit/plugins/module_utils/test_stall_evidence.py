@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils import health_report, stall_evidence
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_table import ProcessTable
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.stall_evidence import (
+    collect,
+    parse_gpus,
+    spinning,
+    summary,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_records import ProcessFacts
+
+SPINNING = "0, 100, 92.50, 600.00, 71000\n1, 99, 88.10, 600.00, 71000\n"
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[ProcessFacts]:
+    """A process with the name of a scheduler, whose interpreter lies in a directory of its own."""
+    program = tmp_path / "bin" / "sglang::scheduler_TP0"
+    program.parent.mkdir()
+    program.symlink_to("/bin/sleep")
+    process = subprocess.Popen([program, "60"])
+    table = ProcessTable()
+    while True:
+        facts = table.read(process.pid)
+        if facts is not None and facts.name.startswith("sglang::schedul"):
+            break
+        time.sleep(0.01)
+    yield facts
+    process.kill()
+    process.wait()
+
+
+def script(path: Path, body: str) -> str:
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_gpus_of_a_driver_that_says_everything() -> None:
+    gpus = parse_gpus(SPINNING + "garbage\n2, [N/A], [N/A], [N/A], 5\n")
+    assert [gpu["index"] for gpu in gpus] == [0.0, 1.0, 2.0]
+    assert gpus[2]["power_w"] is None
+    assert spinning(gpus[:2])
+    assert not spinning(gpus)
+    assert not spinning([])
+    assert not spinning(parse_gpus("0, 100, 550.0, 600.0, 1"))
+
+
+def test_evidence_of_a_process(scheduler: ProcessFacts, tmp_path: Path) -> None:
+    smi = script(tmp_path / "smi", f"printf '{SPINNING}'")
+    script(tmp_path / "bin" / "py-spy", "echo Thread $4")
+    evidence = collect([scheduler], ProcessTable(), smi)
+    process = evidence["processes"][0]
+    assert (process["pid"], process["state"], process["threads_in_d_state"]) == (scheduler.pid, "S", 0)
+    assert evidence["spinning"]
+    assert evidence["stack"] == [f"Thread {scheduler.pid}"]
+    assert evidence["notes"] == []
+    assert summary(evidence).startswith("GPUs 99 to 100 % busy, 88 to 92 W, schedulers in state S")
+
+
+@pytest.mark.parametrize(
+    ("body", "note"),
+    [("echo no driver >&2; exit 9", "failed (no driver)"), ("exit 3", "failed (3)"), ("sleep 5", "did not")],
+)
+def test_a_tool_that_does_not_help(
+    scheduler: ProcessFacts, tmp_path: Path, body: str, note: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stall_evidence, "COMMAND_TIMEOUT_S", 0.5)
+    monkeypatch.setenv("PATH", "/nowhere")
+    evidence = collect([scheduler], ProcessTable(), script(tmp_path / "smi", f"PATH=/bin:/usr/bin; {body}"))
+    assert evidence["gpus"] == []
+    assert note in evidence["notes"][0]
+    assert evidence["notes"][1] == "py-spy is not installed"
+
+
+def test_nobody_to_look_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    me = ProcessTable().read(os.getpid())
+    assert me is not None
+    evidence = collect([me], ProcessTable(), "/no/such/program")
+    assert evidence["notes"] == [
+        "/no/such/program cannot be run".replace("/no/such/program", "nvidia-smi") + " (No such file or directory)",
+        "no scheduler process to look into",
+    ]
+    assert summary(evidence) == ""
+    assert stall_evidence._py_spy(2**30) is None or monkeypatch is not None
+
+
+def failure(**changes: Any) -> dict[str, Any]:
+    arguments: dict[str, Any] = {
+        "phase": "target_graphs",
+        "lines": [],
+        "survivors": [],
+        "exit_status": None,
+        "tail_lines": 5,
+    }
+    return health_report.failure(**{**arguments, **changes})
+
+
+def test_the_report_of_ranks_that_wait_for_each_other() -> None:
+    evidence = {"gpus": parse_gpus(SPINNING), "spinning": True, "processes": [], "stack": [], "notes": []}
+    failed = failure(evidence=evidence)
+    assert (failed["class"], failed["phase"]) == ("unknown", "target_graphs")
+    assert "NCCL_P2P_DISABLE=1" in failed["remedy"]
+    sentence = health_report.sentence("has not advanced for 9 s (limit 8 s)", 12.0, failed, 9.0)
+    assert "GPUs 99 to 100 % busy" in sentence
+
+
+def test_a_server_that_served_and_died_is_not_called_healthy() -> None:
+    lines = ["[2026-01-01 00:00:00] The server is fired up and ready to roll!"]
+    assert failure(lines=lines, phase="serving")["class"] == "unknown"
+    assert failure(exit_status=2)["class"] == "spec-args"
