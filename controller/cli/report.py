@@ -1,4 +1,4 @@
-"""``report``: the result of a sweep, made anew from its journal."""
+"""``report``: the result of a sweep, made anew from its journal, and written down for others."""
 
 from __future__ import annotations
 
@@ -8,14 +8,93 @@ import click
 
 from controller.cli.options import debug_option, json_option
 from controller.cli.show import show_sweep
-from controller.exits import Exit
+from controller.exits import Exit, InputError
+from controller.paths import display
+
+GATES = ("hurts", "undecided", "equal", "pays")
+FORMATS = ("html", "markdown", "csv", "svg", "png", "adaptive")
 
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--html/--no-html", default=True, help="Write report.html (the default), or everything but that.")
+@click.option(
+    "--format",
+    "formats",
+    default="all",
+    show_default=True,
+    metavar="LIST",
+    help=f"Files to write: {', '.join(FORMATS)}; all, or none.",
+)
+@click.option("--output", type=click.Path(path_type=Path), help="Where to write them  [default: DIRECTORY]")
+@click.option(
+    "--fail-if",
+    metavar="LIST",
+    help=f"Exit with 1 when an arm has one of these verdicts: {', '.join(GATES)}. INVALID and FAILED always count.",
+)
+@click.option(
+    "--fail-arm", "arms", multiple=True, metavar="ARM", help="Let --fail-if look at this arm only. Repeatable."
+)
 @json_option
 @debug_option
-def report(directory: Path, *, as_json: bool) -> int:
-    """Show the result of the sweep in DIRECTORY: table, verdicts in words, break-even. Reads the journal only."""
-    show_sweep(directory, as_json=as_json)
-    return Exit.OK
+def report(
+    directory: Path,
+    *,
+    html: bool,
+    formats: str,
+    output: Path | None,
+    fail_if: str | None,
+    arms: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    r"""Show the result of the sweep in DIRECTORY, and write it: report.html, report.md, CSV, SVG, PNG, adaptive.json.
+
+    The files are made from the journal alone and hold no link to anywhere else. --fail-if looks at every arm but the
+    baseline, at every concurrency; "undecided" stands for UNCONFIRMED too.
+
+    \b
+    Examples:
+      python -m controller report sweeps/20260101T120000Z
+      python -m controller report sweeps/20260101T120000Z --format none --fail-if hurts,undecided --fail-arm steps-3
+    """
+    gates = _words("--fail-if", fail_if, GATES) if fail_if is not None else ()
+    if arms and not gates:
+        raise InputError("--fail-arm says where --fail-if looks; give --fail-if too.")
+    wanted = [name for name in _formats(formats) if html or name != "html"]
+    objections: list[str] = []
+    if wanted or gates:
+        from controller.report.facts import collect  # noqa: PLC0415 - only what is written or judged needs it
+
+        facts = collect(directory)
+        if gates:
+            from controller.report.gate import gate_objections  # noqa: PLC0415
+
+            objections = list(gate_objections(facts.analysis, gates, arms))
+    code = Exit.RUN_FAILED if objections else Exit.OK
+    show_sweep(directory, as_json=as_json, sentences=objections, exit_code=code)
+    if wanted:
+        from controller.report.files import write_report  # noqa: PLC0415
+
+        written = write_report(facts, output or directory, wanted)
+        names = ", ".join(path.name for path in written)
+        click.echo(f"wrote {names} in {display(output or directory)}", err=True)
+    return code
+
+
+def _formats(text: str) -> tuple[str, ...]:
+    if text == "none":
+        return ()
+    return FORMATS if text == "all" else _words("--format", text, FORMATS)
+
+
+def _words(option: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Parse a list of words.
+
+    Raises:
+        InputError: it is empty or holds another word.
+    """
+    words = tuple(word.strip().lower() for word in text.split(","))
+    for word in words:
+        if word not in known:
+            raise InputError(f"{option}: {word!r} is none of {', '.join(known)}.")
+    return words

@@ -52,6 +52,24 @@ SENTENCES = {
         "launches differ by {cv_percent} % (coefficient of variation, {lowest_tokens_per_s} to "
         "{highest_tokens_per_s} tok/s): one launch says little about the next."
     ),
+    "throttled": (
+        "the GPUs ran with lower clocks in a part of the samples ({reasons}; lowest clock {sm_mhz} MHz, highest "
+        "temperature {temperature_c} C). The launch stays in the figures."
+    ),
+    "foreign_process": "others used these GPUs right before or after the launch: {processes}.",
+    "foreign_memory": (
+        "the memory in use on a GPU grew by {growth_mib} MiB while the server served, which allocates no more by "
+        "then: somebody else used it."
+    ),
+    "outputs_differ": (
+        "its answers at temperature 0 agree with the baseline's in {with_baseline_percent} % of the pairs of launches, "
+        "the baseline's with its own in {within_baseline_percent} % ({prompts} prompts, p = {p}): speculation should "
+        "not change what the model says."
+    ),
+    "accepted_changes": (
+        "the sweep was continued although this changed: {differences}. Launches before and after it are pooled as "
+        "asked ({cells} after it)."
+    ),
     "drift": (
         "cycle times changed by {cycle_change} over the sweep (Mann-Kendall p = {p}): "
         "look at clocks, temperature and other work on the host."

@@ -27,12 +27,45 @@ def sweep_sentences(analysis: SweepAnalysis) -> list[str]:
     """Return every sentence of the report in the order in which it should be read."""
     lines = [SIMULATED] if analysis.simulated else []
     lines += [f"FAULT {flag_sentence(flag)}" for flag in analysis.faults]
+    lines += [sentence for sentence in (margin_sentence(analysis), looks_sentence(analysis)) if sentence]
     several = len(analysis.levels) > 1
     for level in analysis.levels:
         place = f"Concurrency {level.concurrency}: " if several else ""
         lines += [place + sentence for sentence in level_sentences(level, analysis.margin)]
+    if warmup := warmup_sentence(analysis):
+        lines.append(warmup)
     lines += [f"Warning: {flag_sentence(flag)}" for flag in analysis.flags if not flag.fault]
     return lines
+
+
+def margin_sentence(analysis: SweepAnalysis) -> str | None:
+    """Return where the margin comes from when a noise floor is known."""
+    if analysis.aa_noise is None:
+        return None
+    source = f" ({analysis.aa_source})" if analysis.aa_source else ""
+    larger = "is the margin" if analysis.aa_noise >= analysis.margin else "is less than the margin"
+    return f"Two equal arms differ by up to {analysis.aa_noise:.1%} on this node{source}: that {larger}."
+
+
+def looks_sentence(analysis: SweepAnalysis) -> str | None:
+    """Return what the stop rule does to the verdicts; None without one."""
+    if analysis.looks < 2 or analysis.verdict_confidence is None:
+        return None
+    return (
+        f"The stop rule may look at the verdicts {analysis.looks} times, so each is given at "
+        f"{analysis.verdict_confidence:.1%}, and so are the intervals of the speed-up."
+    )
+
+
+def warmup_sentence(analysis: SweepAnalysis) -> str | None:
+    """Return what was asked before the runs and left out."""
+    points = [point for level in analysis.levels for arm in level.arms for point in arm.points]
+    requests = sum(point.warmup_requests for point in points)
+    if not requests:
+        return None
+    speeds = [point.warmup_tokens_per_s for point in points if point.warmup_tokens_per_s is not None]
+    seen = f" ({plain(min(speeds), 1)} to {plain(max(speeds), 1)} tok/s)" if speeds else ""
+    return f"Left out of every figure: {times(requests, 'warm-up request')}{seen}."
 
 
 def level_sentences(level: LevelAnalysis, margin: float) -> list[str]:
@@ -60,6 +93,8 @@ def recommendation_sentence(level: LevelAnalysis) -> str:
         case RecommendationStatus.NONE:
             if level.baseline is None:
                 return "No recommendation: without a baseline nothing says whether speculation pays."
+            if not any(arm.adaptive or arm.steps is not None for arm in level.arms):
+                return "No recommendation: no arm speculates."
             return "No recommendation: no arm gave figures that can be used."
         case RecommendationStatus.BASELINE:
             return f"Use {choice.arm}: speculation does not pay at any step count measured."

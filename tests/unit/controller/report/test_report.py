@@ -180,6 +180,16 @@ def test_every_flag_has_words(code: str) -> None:
         "median_tokens_per_s": 60.0,
         "lowest_tokens_per_s": 59.5,
         "highest_tokens_per_s": 94.0,
+        "reasons": "hw slowdown 20%",
+        "sm_mhz": 1200.0,
+        "temperature_c": 91.0,
+        "processes": "python3 (container 130)",
+        "growth_mib": 4096,
+        "prompts": 8,
+        "with_baseline_percent": 40.0,
+        "within_baseline_percent": 100.0,
+        "differences": "driver was 1, is 2",
+        "cells": "b01-baseline",
     }
     sentence = flag_words.flag_sentence(Flag(code, arm="steps=3", values=values))
     assert sentence.startswith("steps=3: ")
@@ -194,8 +204,28 @@ def test_json_twin() -> None:
     assert data["sentences"]
     assert set(data) == {
         "schema", "simulated", "margin", "confidence", "aa_noise", "launches", "failed_launches", "levels", "flags",
-        "sentences",
+        "sentences", "aa_source", "looks", "verdict_confidence",
     }  # fmt: skip
+
+
+def test_where_the_margin_comes_from_and_what_the_stop_rule_costs() -> None:
+    launches = sweep({"steps=3": FASTER}, BASELINE)
+    text = words(analyse(launches, aa_noise=0.03, aa_source="A/A sweep S1", looks=3))
+    assert "Two equal arms differ by up to 3.0% on this node (A/A sweep S1): that is the margin." in text
+    assert "may look at the verdicts 3 times, so each is given at 98.3%" in text
+    text = words(analyse(launches, aa_noise=0.01))
+    assert "that is less than the margin." in text
+    assert "stop rule" not in text
+
+
+def test_an_aa_sweep_recommends_nothing() -> None:
+    text = words(analyse(sweep({"baseline-again": BASELINE}, BASELINE)))
+    assert "No recommendation: no arm speculates." in text
+
+
+def test_the_warm_up_is_shown() -> None:
+    launches = [dataclasses.replace(one, warmup=one.runs[:1]) for one in sweep({"steps=3": FASTER}, BASELINE)]
+    assert "Left out of every figure: 40 warm-up requests (82." in words(analyse(launches))
 
 
 def test_break_even_table() -> None:
