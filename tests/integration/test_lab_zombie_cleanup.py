@@ -167,6 +167,38 @@ def test_a_process_of_a_unit_that_is_not_active_goes_and_a_live_unit_is_protecte
     assert container.container("systemctl", "is-active", "sglang.service").stdout.strip() != "active"
 
 
+@pytest.mark.parametrize("mode", ["orphans", "all"])
+def test_a_container_without_the_unit_is_cleaned_all_the_same(
+    container: RunningLab, hold: Callable[..., Holder], clean: Callable[..., PlaybookOutcome], mode: str
+) -> None:
+    unit = container.container("systemctl", "show", "--property=LoadState", "--value", "sglang.service")
+    assert unit.stdout == "not-found\n"
+    hold("--orphan", "--gpus", "4", "--mib", "76000")
+    outcome = clean(zombie_cleanup_mode=mode)
+    assert outcome.return_code == 0, outcome.output
+    assert signals(outcome) == ["TERM"]
+    assert used_mib(container) == [0] * GPU_COUNT
+    assert clean(zombie_cleanup_mode=mode).of("gpu_reap")["changed"] is False
+
+
+def test_a_server_that_ignores_sigterm_is_killed_with_its_schedulers(
+    container: RunningLab, clean: Callable[..., PlaybookOutcome]
+) -> None:
+    flags = "--model-path /shared/kimi-k2.5-int4 --tp-size 8 --mem-fraction-static 0.88 --port 8000"
+    server = f"setsid /root/ml-env/bin/python3 -m sglang.launch_server {flags}"
+    container.container("sh", "-c", f"{server} >/root/server.log 2>&1 </dev/null &")
+    container.wait_until(lambda: min(used_mib(container)) > 70_000, "the server to load")
+    launcher = container.container("sh", "-c", "pgrep --full launch_server | head -n 1").stdout.strip()
+    # A stopped process is deaf to everything but SIGKILL.
+    assert container.container("sh", "-c", f"kill -STOP {launcher}").returncode == 0
+    outcome = clean(zombie_cleanup_mode="all")
+    assert outcome.return_code == 0, outcome.output
+    assert "KILL" in signals(outcome)
+    assert len(signals(outcome)) >= GPU_COUNT + 1
+    assert used_mib(container) == [0] * GPU_COUNT
+    assert container.container("pgrep", "--full", "sglang").stdout == ""
+
+
 def test_a_stopped_container_is_nothing_to_clean(container: RunningLab, clean: Callable[..., PlaybookOutcome]) -> None:
     container.pve("pct", "stop", "129")
     # Gathering nothing, the role does not need the container to answer.
@@ -179,9 +211,19 @@ def test_memory_that_nobody_holds_is_a_failure_that_names_the_runbook(
     container: RunningLab, clean: Callable[..., PlaybookOutcome]
 ) -> None:
     container.pve("truncate", "--size=30G", str(GPU_DIRECTORY / "gpu5/lost.leak"))
-    outcome = clean()
+    recorder = '#!/bin/sh\necho "$*" >>/root/asked\nexec nvidia-smi "$@"\n'
+    container.pve("sh", "-c", f"cat >/root/nvidia-smi <<'END'\n{recorder}END\nchmod +x /root/nvidia-smi")
+    outcome = clean(zombie_cleanup_nvidia_smi="/root/nvidia-smi")
     assert outcome.return_code == 2, outcome.output
-    assert "docs/runbooks/" in outcome.of("gpu_reap")["msg"]
+    result = outcome.of("gpu_reap")
+    assert "docs/runbooks/gpu-memory-held-no-process.md" in result["msg"]
+    assert [(row["index"], row["unaccounted_mib"]) for row in result["leaked"]] == [(5, 30720)]
+    assert result["next_steps"]
+    asked = container.pve("cat", "/root/asked").stdout.splitlines()
+    assert asked
+    assert [
+        words for words in asked if not words.startswith(("--query-gpu=", "--query-compute-apps="))
+    ] == []  # no reset
     assert used_mib(container)[5] == 30720
     assert clean(zombie_cleanup_allow_leak=True).return_code == 0
 
@@ -247,13 +289,18 @@ def test_a_process_that_cannot_be_killed_is_a_failure_that_says_so(
     ids=["fails", "hangs"],
 )
 def test_a_driver_that_does_not_answer_stops_the_cleaning(
-    container: RunningLab, hold: Callable[..., Holder], tmp_path: Path, program: str, words: str
+    container: RunningLab,
+    hold: Callable[..., Holder],
+    clean: Callable[..., PlaybookOutcome],
+    program: str,
+    words: str,
 ) -> None:
     hold("--orphan", "--gpus", "0")
     container.pve("sh", "-c", f"cat >/root/nvidia-smi <<'END'\n{program}END\nchmod +x /root/nvidia-smi")
-    module = {"vmid": 129, "nvidia_smi": "/root/nvidia-smi", "timeout_s": 2}
-    play = {"hosts": "proxmox", "gather_facts": False, "tasks": [{"sglang_ops.eagle3.gpu_reap": module}]}
-    outcome = run_playbook(container, [play], tmp_path)
+    outcome = clean(zombie_cleanup_nvidia_smi="/root/nvidia-smi", zombie_cleanup_timeout_s=2)
     assert outcome.return_code == 2
-    assert words in outcome.of("gpu_reap")["msg"]
+    result = outcome.of("gpu_reap")
+    assert words in result["msg"]
+    assert "docs/runbooks/nvidia-smi-fails.md" in result["msg"]
+    assert result["killed"] == []
     assert used_mib(container)[0] > 0

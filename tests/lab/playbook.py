@@ -24,13 +24,14 @@ ENDINGS = {"runner_on_ok": False, "runner_on_failed": True, "runner_on_unreachab
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What one task returned on one host. ``action`` is the name of its module."""
+    """What one task returned on one host, and how long it took. ``action`` is the name of its module."""
 
     host: str
     task: str
     action: str
     failed: bool
     result: Mapping[str, Any]
+    duration_s: float
 
 
 @dataclass(frozen=True)
@@ -99,5 +100,6 @@ def _results(events: Any) -> list[TaskResult]:
             continue
         data = event["event_data"]
         failed = ENDINGS[event["event"]]
-        results.append(TaskResult(data["host"], data["task"], data["task_action"], failed, data["res"]))
+        duration_s = float(data.get("duration", 0.0))
+        results.append(TaskResult(data["host"], data["task"], data["task_action"], failed, data["res"], duration_s))
     return results
