@@ -1,3 +1,3 @@
-"""Controller: deploys SGLang through Ansible, sweeps speculative-num-steps and says with evidence whether speculation pays."""
+"""Deploys SGLang through Ansible, sweeps speculative-num-steps, and says with evidence whether speculation pays."""
 
 __version__ = "0.1.0"

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 BASELINE = "baseline"
+BASELINE_AGAIN = "baseline-again"
+"""The second arm of an A/A sweep."""
 MAX_STEPS = 64
 """More drafted tokens than this is a typing mistake: acceptance never reaches so far."""
 
@@ -51,6 +53,11 @@ class Arm:
 def baseline() -> Arm:
     """Return the arm without speculation: no ``--speculative-*`` flag at all."""
     return Arm(BASELINE, {"sglang_server_speculative": False})
+
+
+def aa_arms() -> tuple[Arm, Arm]:
+    """Return two arms that differ in nothing but their names: what is measured between them is noise."""
+    return baseline(), Arm(BASELINE_AGAIN, baseline().settings)
 
 
 def steps_arm(steps: int) -> Arm:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from controller.exits import InputError
-from controller.paths import REPOSITORY, SIMULATOR_INVENTORY
+from controller.paths import REPOSITORY, SIMULATOR_INVENTORY, simulator_node
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,9 +64,9 @@ class Target:
                 identity["vmid"] = str(self.variables[name])
                 break
         if self.simulated:
-            identity["simulator_node"] = os.environ.get("CONTROLLER_SIMULATOR_NODE") or str(
-                self.variables["simulator_node"]
-            )
+            # Ansible hands templates through as text; the one of inventory/simulator means the default directory.
+            directory = str(self.variables["simulator_node"])
+            identity["simulator_node"] = str(simulator_node()) if "{{" in directory else directory
         return identity
 
     @property

@@ -2,37 +2,57 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import json
-import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controller.arms import Arm
 from controller.exits import InputError, JournalError
+from controller.launch_order import balanced_orders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 SCHEMA = 1
+DEFAULT_MARGIN = 0.02
+"""Smallest relative difference that matters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One launch of one arm. ``order`` counts over the whole sweep from 0, ``block`` from 1."""
+    """One launch of one arm. ``order`` counts over the whole sweep from 0, ``block`` from 1.
+
+    ``confirmation`` marks a launch that only checks the winner and takes no part in choosing it.
+    """
 
     cell_id: str
     block: int
     order: int
     arm: str
+    confirmation: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Everything a sweep decides up front; a resumed sweep reads it back and changes nothing.
 
-    ``workload`` holds the settings of the workload (``controller.load.workload.Workload.settings``); its prompts are
-    frozen beside the plan.
+    Attributes:
+        blocks: Blocks that are measured in any case.
+        max_blocks: The stop rule may add blocks up to this many; never fewer than ``blocks``.
+        budget_s: The stop rule and the confirmation add nothing that would probably end later than this, in seconds of
+            work on cells; None without a limit.
+        confirm_blocks: Fresh blocks for winner and baseline once an arm pays; 0 for none.
+        looks: Numbers of blocks at which the stop rule may look at the verdicts, ``blocks`` first.
+        margin: Relative difference that matters, before noise.
+        aa_noise: Noise floor of this node as a relative difference; None when it was not measured.
+        aa_source: Where the noise floor comes from, in words.
+        aa: True for an A/A sweep: two arms with the same settings, which measures the noise floor.
+        workload: Settings of the workload (``controller.load.workload.Workload.settings``); its prompts are frozen
+            beside the plan.
+        cells: The launches decided so far, those that the journal says were added included.
     """
 
     sweep_id: str
@@ -48,6 +68,18 @@ class Plan:
     max_running_requests: int
     cuda_graph_max_bs: int | None
     simulated: bool
+    max_blocks: int = 0
+    budget_s: float | None = None
+    confirm_blocks: int = 0
+    looks: tuple[int, ...] = ()
+    margin: float = DEFAULT_MARGIN
+    aa_noise: float | None = None
+    aa_source: str = ""
+    aa: bool = False
+
+    def with_cells(self, added: Sequence[Cell]) -> Plan:
+        """Return the plan with launches that were decided on the way."""
+        return dataclasses.replace(self, cells=(*self.cells, *added))
 
     def arm(self, name: str) -> Arm:
         """Return the arm called ``name``."""
@@ -57,15 +89,17 @@ class Plan:
         """Return the plan as plain data."""
         data = {name: getattr(self, name) for name in self.__slots__}
         data["arms"] = [arm.as_json() for arm in self.arms]
-        data["cells"] = [{name: getattr(cell, name) for name in Cell.__slots__} for cell in self.cells]
+        data["cells"] = [cell_json(cell) for cell in self.cells]
+        data["looks"] = list(self.looks)
         return {"schema": SCHEMA, **data}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
         """Rebuild a plan from :meth:`as_json`."""
-        fields = {name: data[name] for name in cls.__slots__}
+        fields = {name: data[name] for name in cls.__slots__ if name in data}
         fields["arms"] = tuple(Arm.from_json(arm) for arm in data["arms"])
         fields["cells"] = tuple(Cell(**cell) for cell in data["cells"])
+        fields["looks"] = tuple(data.get("looks", ()))
         return cls(**fields)
 
     def write(self, path: Path) -> None:
@@ -103,17 +137,39 @@ class Plan:
             raise InputError(f"{path} is damaged: {error!r}.") from error
 
 
-def schedule(arms: Sequence[Arm], blocks: int, seed: int) -> tuple[Cell, ...]:
-    """Return every cell in launch order: each block launches each arm once, shuffled by ``seed``.
+def cell_json(cell: Cell) -> dict[str, Any]:
+    """Return a cell as plain data for plan and journal."""
+    return {name: getattr(cell, name) for name in Cell.__slots__}
 
-    The block is the unit of comparison: a drift of the machine hits the arms of a block alike, and the shuffle keeps
-    one arm from always being launched first, on the coldest caches.
+
+def schedule(arms: Sequence[Arm], blocks: int, seed: int) -> tuple[Cell, ...]:
+    """Return every cell in launch order: each block launches each arm once, in an order balanced over the blocks.
+
+    The block is the unit of comparison: a drift of the machine hits the arms of a block alike, and the order keeps one
+    arm from being launched first, on the coldest caches, more often than another.
     """
-    generator = random.Random(seed)  # noqa: S311 - an order, not a secret
-    cells: list[Cell] = []
-    for block in range(1, blocks + 1):
-        names = [arm.name for arm in arms]
-        generator.shuffle(names)
-        for name in names:
-            cells.append(Cell(cell_id=f"b{block:02d}-{name}", block=block, order=len(cells), arm=name))
-    return tuple(cells)
+    return _cells([arm.name for arm in arms], blocks, str(seed), first_block=1, first_order=0)
+
+
+def added_blocks(plan: Plan, names: Sequence[str], blocks: int, *, confirmation: bool = False) -> tuple[Cell, ...]:
+    """Return more blocks of some of the arms, to be launched after all cells of the plan so far."""
+    first_block = max(cell.block for cell in plan.cells) + 1
+    return _cells(
+        names,
+        blocks,
+        f"{plan.seed}, from block {first_block}",
+        first_block=first_block,
+        first_order=len(plan.cells),
+        confirmation=confirmation,
+    )
+
+
+def _cells(
+    names: Sequence[str], blocks: int, seed: str, *, first_block: int, first_order: int, confirmation: bool = False
+) -> tuple[Cell, ...]:
+    orders = itertools.islice(balanced_orders(names, seed), blocks)
+    places = [(block, name) for block, order in enumerate(orders, start=first_block) for name in order]
+    return tuple(
+        Cell(f"b{block:02d}-{name}", block, order, name, confirmation)
+        for order, (block, name) in enumerate(places, start=first_order)
+    )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from controller.analysis.breakeven import can_pay, equal_acceptance
 from controller.analysis.flags import fault_of, pooled_histogram_complete, speculates
 from controller.analysis.intervals import exponential, jackknife_ratio, mean_interval
+from controller.analysis.outputs import output_agreement
 from controller.analysis.paired import PairedEffect, holm, paired_effect
 from controller.analysis.positions import acceptance_by_position, add_histograms, survival
 from controller.analysis.result import ArmAnalysis, Interval, Quantiles, Verdict
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from controller.analysis.model import Launch
     from controller.analysis.points import Point
+    from controller.analysis.result import OutputAgreement
 
 NO_MORE_BLOCKS = frozenset({Verdict.PAYS, Verdict.HURTS, Verdict.EQUAL})
 
@@ -52,6 +54,7 @@ class Comparison:
     level_fault: str | None
     margin: float  # on the log scale
     confidence: float
+    verdict_confidence: float  # higher when the stop rule may look more than once
 
 
 def by_block(points: Iterable[Point], value: Callable[[Point], float]) -> dict[int, float]:
@@ -77,7 +80,7 @@ def analyse_arms(arms: Sequence[ArmData], shared: Comparison) -> tuple[ArmAnalys
             continue
         gaps = differences(arm.chosen, base.chosen, lambda point: point.ln_speed)
         if gaps:
-            effects[arm.name] = paired_effect(gaps, margin=shared.margin, confidence=shared.confidence)
+            effects[arm.name] = paired_effect(gaps, margin=shared.margin, confidence=shared.verdict_confidence)
     testable = [name for name, effect in effects.items() if effect.blocks > 1]
     adjusted = dict(zip(testable, holm([effects[name].p_outside for name in testable]), strict=True))
     return tuple(_analyse_arm(arm, shared, effects.get(arm.name), adjusted.get(arm.name)) for arm in arms)
@@ -124,6 +127,7 @@ def _analyse_arm(
         ttft=_quantiles(time for point in arm.chosen for run in point.runs for time in run.ttft_s),
         chunk_gap=_quantiles(time for point in arm.chosen for run in point.runs for time in run.chunk_gap_s),
         points=tuple(point.shown() for point in (*arm.chosen, *arm.fresh)),
+        outputs=_outputs(arm, shared),
     )
 
 
@@ -145,8 +149,16 @@ def _verdict(
         effect,
         adjusted_p=1.0 if adjusted_p is None else adjusted_p,
         margin=shared.margin,
-        confidence=shared.confidence,
+        confidence=shared.verdict_confidence,
     )
+
+
+def _outputs(arm: ArmData, shared: Comparison) -> OutputAgreement | None:
+    """Return whether the answers are the baseline's."""
+    base = shared.baseline
+    if base is None or arm is base:
+        return None
+    return output_agreement(arm.chosen + arm.fresh, base.chosen + base.fresh)
 
 
 def position_rates(arm: ArmData) -> tuple[float, ...]:

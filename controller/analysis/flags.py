@@ -6,6 +6,7 @@ import math
 import statistics
 from typing import TYPE_CHECKING
 
+from controller.analysis.conditions import MEMORY_GROWTH_MIB
 from controller.analysis.model import Pooled
 from controller.analysis.result import Flag
 from controller.analysis.trend import deviations, mann_kendall_p, theil_sen_slope
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from controller.analysis.model import Launch
     from controller.analysis.points import Point
+    from controller.analysis.result import ArmAnalysis
 
 OUTLIER = 14.826  # median absolute deviations, ten standard deviations of a normal distribution (hyperfine's bound)
 SLOW_FIRST_RUN = 1.10
@@ -61,8 +63,9 @@ def fault_flags(points_by_arm: Mapping[str, Sequence[Point]], concurrency: int) 
 
 
 def launch_flags(launches: Iterable[Launch]) -> Iterator[Flag]:
-    """Yield what can be said of each launch alone: failures, failed requests, joined chunks."""
+    """Yield what can be said of each launch alone: failures, failed requests, joined chunks, conditions."""
     for launch in launches:
+        yield from _condition_flags(launch)
         if launch.failure is not None:
             yield Flag("launch_failed", arm=launch.arm, cell_id=launch.cell_id, values={"failure": launch.failure})
         failed = sum(run.failed_requests for run in launch.runs)
@@ -78,6 +81,51 @@ def launch_flags(launches: Iterable[Launch]) -> Iterator[Flag]:
         if joined * 10 > done:
             yield Flag(
                 "joined_chunks", arm=launch.arm, cell_id=launch.cell_id, values={"joined": joined, "requests": done}
+            )
+
+
+def _condition_flags(launch: Launch) -> Iterator[Flag]:
+    """Lower clocks, and others on the GPUs, while a launch was measured."""
+    conditions = launch.conditions
+    if conditions is None:
+        return
+    if reasons := conditions.throttled:
+        yield Flag(
+            "throttled",
+            arm=launch.arm,
+            cell_id=launch.cell_id,
+            values={
+                "reasons": ", ".join(f"{name.replace('_', ' ')} {share:.0%}" for name, share in reasons.items()),
+                "sm_mhz": conditions.sm_mhz_lowest,
+                "temperature_c": conditions.temperature_c,
+            },
+        )
+    if conditions.foreign:
+        yield Flag(
+            "foreign_process",
+            arm=launch.arm,
+            cell_id=launch.cell_id,
+            values={"processes": ", ".join(conditions.foreign)},
+        )
+    growth = conditions.memory_growth_mib
+    if growth is not None and growth > MEMORY_GROWTH_MIB:
+        yield Flag("foreign_memory", arm=launch.arm, cell_id=launch.cell_id, values={"growth_mib": round(growth)})
+
+
+def output_flags(arms: Iterable[ArmAnalysis], concurrency: int) -> Iterator[Flag]:
+    """Yield the arms whose greedy answers are not the baseline's."""
+    for arm in arms:
+        if arm.outputs is not None and arm.outputs.differs:
+            yield Flag(
+                "outputs_differ",
+                arm=arm.arm,
+                concurrency=concurrency,
+                values={
+                    "prompts": arm.outputs.prompts,
+                    "with_baseline_percent": round(arm.outputs.with_baseline * 100, 1),
+                    "within_baseline_percent": round(arm.outputs.within_baseline * 100, 1),
+                    "p": arm.outputs.p_value,
+                },
             )
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @functools.cache
-def t_quantile(confidence: float, degrees: int) -> float:
+def t_quantile(confidence: float, degrees: float) -> float:
     """Return t so that |T| <= t with probability ``confidence`` at ``degrees`` degrees of freedom."""
     # scipy.special alone: importing scipy.stats for this costs three times as long (0.7 s against 0.23 s).
     from scipy.special import stdtrit  # noqa: PLC0415
@@ -25,7 +25,7 @@ def t_quantile(confidence: float, degrees: int) -> float:
     return float(stdtrit(degrees, 0.5 + confidence / 2))
 
 
-def t_tail(value: float, degrees: int) -> float:
+def t_tail(value: float, degrees: float) -> float:
     """Return P(T > value) at ``degrees`` degrees of freedom."""
     from scipy.special import stdtr  # noqa: PLC0415
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from controller.analysis.conditions import Conditions
+
 
 class InterToken(Protocol):
     """The part of a summary of pauses that the analysis reads."""
@@ -24,6 +26,14 @@ class InterToken(Protocol):
 
 class Request(Protocol):
     """The part of a request record that the analysis reads (``controller.load.records.RequestRecord`` has it)."""
+
+    @property
+    def prompt_id(self) -> int:
+        """Which prompt was asked."""
+
+    @property
+    def text_sha256(self) -> str:
+        """Hash of the answer."""
 
     @property
     def run(self) -> int:
@@ -95,6 +105,7 @@ class Run:
         ttft_s: Time to first token of each request.
         chunk_gap_s: Median pause between chunks of each request.
         joined_chunks: Requests whose first chunk held more than one token.
+        answers: Prompt and hash of the answer of each request.
     """
 
     index: int
@@ -109,6 +120,7 @@ class Run:
     ttft_s: tuple[float, ...] = ()
     chunk_gap_s: tuple[float, ...] = ()
     joined_chunks: int = 0
+    answers: tuple[tuple[int, str], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -126,6 +138,8 @@ class Launch:
         simulated: True when a simulated server gave the figures.
         confirmation: True for fresh launches that only check the winner and took no part in choosing it.
         adaptive: True when the server chooses its steps itself.
+        warmup: What was asked before the runs, one for each concurrency; part of no figure.
+        conditions: What the GPUs did meanwhile; None when it was not recorded.
     """
 
     cell_id: str
@@ -138,6 +152,8 @@ class Launch:
     simulated: bool = False
     confirmation: bool = False
     adaptive: bool = False
+    warmup: tuple[Run, ...] = ()
+    conditions: Conditions | None = None
 
 
 def run_from_records(records: Sequence[Request], *, index: int, concurrency: int) -> Run:
@@ -163,6 +179,7 @@ def run_from_records(records: Sequence[Request], *, index: int, concurrency: int
         ttft_s=tuple(record.ttft_s for record in done),
         chunk_gap_s=tuple(record.inter_token_s.p50_s for record in done if record.inter_token_s.count),
         joined_chunks=sum(1 for record in done if record.first_chunk_tokens > 1),
+        answers=tuple((record.prompt_id, record.text_sha256) for record in done),
     )
 
 
@@ -178,19 +195,20 @@ def launch_from_records(
     simulated: bool = False,
     confirmation: bool = False,
     adaptive: bool = False,
+    conditions: Conditions | None = None,
 ) -> Launch:
-    """Make a launch of the records of its requests, in any order; warm-up records are left out.
+    """Make a launch of the records of its requests, in any order; warm-up records are kept apart.
 
     A launch without one completed request that can be timed counts as failed.
     """
-    groups: dict[tuple[int, int], list[Request]] = {}
+    groups: dict[tuple[bool, int, int], list[Request]] = {}
     for record in records:
-        if not record.warmup:
-            groups.setdefault((record.concurrency, record.run), []).append(record)
-    runs = tuple(
-        run_from_records(group, index=run, concurrency=concurrency)
-        for (concurrency, run), group in sorted(groups.items(), key=lambda item: item[0])
-    )
+        groups.setdefault((record.warmup, record.concurrency, record.run), []).append(record)
+    summed = [
+        (warm, run_from_records(group, index=run, concurrency=concurrency))
+        for (warm, concurrency, run), group in sorted(groups.items(), key=lambda item: item[0])
+    ]
+    runs = tuple(run for warm, run in summed if not warm)
     if failure is None and not any(is_timed(run) for run in runs):
         failure = "no_completed_request"
     return Launch(
@@ -204,6 +222,8 @@ def launch_from_records(
         simulated=simulated,
         confirmation=confirmation,
         adaptive=adaptive,
+        warmup=tuple(run for warm, run in summed if warm),
+        conditions=conditions,
     )
 
 

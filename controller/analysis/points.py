@@ -28,6 +28,8 @@ class Point:
 
     def shown(self) -> LaunchPoint:
         """Return the point as it is reported."""
+        warmup = [run for run in self.launch.warmup if run.concurrency == self.runs[0].concurrency]
+        warm = Pooled.of(warmup)
         return LaunchPoint(
             cell_id=self.launch.cell_id,
             block=self.launch.block,
@@ -37,6 +39,9 @@ class Point:
             output_tokens_per_s=self.pooled.output_tokens_per_s,
             acceptance_length=self.pooled.acceptance_length,
             cycle_s=self.pooled.cycle_s,
+            warmup_requests=sum(run.requests + run.failed_requests for run in warmup),
+            warmup_tokens_per_s=warm.tokens_per_s if warm.decode_s > 0 else None,
+            conditions=self.launch.conditions,
         )
 
     def speed_by_run(self) -> dict[int, float]:

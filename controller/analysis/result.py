@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controller.analysis.conditions import Conditions
+
 SCHEMA = 1
 
 
@@ -83,7 +85,10 @@ class VarianceSplit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LaunchPoint:
-    """One launch at one concurrency, for tables and plots."""
+    """One launch at one concurrency, for tables and plots.
+
+    The warm-up is shown and part of no other figure; ``warmup_tokens_per_s`` is None when nothing of it can be timed.
+    """
 
     cell_id: str
     block: int
@@ -93,6 +98,20 @@ class LaunchPoint:
     output_tokens_per_s: float
     acceptance_length: float | None
     cycle_s: float
+    warmup_requests: int = 0
+    warmup_tokens_per_s: float | None = None
+    conditions: Conditions | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OutputAgreement:
+    """How often the answers of an arm are those of the baseline, and those of the baseline its own across launches."""
+
+    prompts: int
+    with_baseline: float
+    within_baseline: float
+    p_value: float
+    differs: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -126,6 +145,7 @@ class ArmAnalysis:
         ttft: Time to first token.
         chunk_gap: Median pause between streamed chunks of each request (a chunk holds all tokens of a verify step).
         points: The launches one by one, the confirming ones included.
+        outputs: Whether its answers are the baseline's; None for the baseline and where that cannot be said.
     """
 
     arm: str
@@ -154,6 +174,7 @@ class ArmAnalysis:
     ttft: Quantiles | None
     chunk_gap: Quantiles | None
     points: tuple[LaunchPoint, ...]
+    outputs: OutputAgreement | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -238,7 +259,17 @@ class LevelAnalysis:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SweepAnalysis:
-    """A whole sweep. ``flags`` has faults first."""
+    """A whole sweep.
+
+    Attributes:
+        margin: Relative difference that the verdicts used: the larger of the one asked for and the noise.
+        confidence: Of all intervals but those of the speed-up.
+        aa_noise: Noise floor from two arms with the same settings; None when it was not measured.
+        flags: What a reader must know, faults first.
+        aa_source: Where the noise floor comes from, in words.
+        looks: How often the plan allows to look at the verdicts (1 without a stop rule).
+        verdict_confidence: Of the intervals of the speed-up and of the verdicts: all looks share the error rate.
+    """
 
     simulated: bool
     margin: float
@@ -248,6 +279,9 @@ class SweepAnalysis:
     failed_launches: int
     levels: tuple[LevelAnalysis, ...]
     flags: tuple[Flag, ...]
+    aa_source: str = ""
+    looks: int = 1
+    verdict_confidence: float | None = None
 
     @property
     def faults(self) -> tuple[Flag, ...]:

@@ -6,12 +6,13 @@ import math
 from typing import TYPE_CHECKING
 
 from controller.analysis.arm import ArmData, Comparison, analyse_arms, differences, position_rates
-from controller.analysis.flags import fault_flags, launch_flags, level_flags, speculates
+from controller.analysis.flags import fault_flags, launch_flags, level_flags, output_flags, speculates
 from controller.analysis.intervals import mean_interval
 from controller.analysis.points import points_at
 from controller.analysis.positions import predict_steps
 from controller.analysis.recommend import recommend
 from controller.analysis.result import Flag, LevelAnalysis, StepPrediction, SweepAnalysis
+from controller.analysis.stopping import look_confidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,7 +28,9 @@ def analyse(
     *,
     margin: float = 0.02,
     aa_noise: float | None = None,
+    aa_source: str = "",
     confidence: float = 0.95,
+    looks: int = 1,
     baseline: str | None = None,
 ) -> SweepAnalysis:
     """Analyse the launches of a sweep.
@@ -36,7 +39,9 @@ def analyse(
         launches: In any order; failed ones included, so that they are reported.
         margin: Relative difference that matters; the verdicts use the larger of this and ``aa_noise``.
         aa_noise: What ``aa_noise`` measured on this machine, as a relative difference.
+        aa_source: Where that noise comes from, in words.
         confidence: Of all intervals; its complement is the error rate of the verdicts of a level together.
+        looks: How often the stop rule may look at the verdicts (``stopping``); they share the error rate.
         baseline: Arm to compare with. By default the arm called "baseline", else the first without speculation.
 
     Raises:
@@ -48,6 +53,7 @@ def analyse(
     if not 0.5 <= confidence < 1:
         message = f"The confidence is {confidence}; expected at least 0.5 and less than 1 (0.95 is usual)."
         raise ValueError(message)
+    verdict_confidence = look_confidence(confidence, looks)
     ordered = sorted(launches, key=lambda launch: (launch.order, launch.block, launch.cell_id))
     used_margin = max(margin, aa_noise or 0.0)
     mixed = len({launch.simulated for launch in ordered if launch.failure is None}) > 1
@@ -64,6 +70,7 @@ def analyse(
             baseline=name,
             margin=math.log1p(used_margin),
             confidence=confidence,
+            verdict_confidence=verdict_confidence,
             level_fault="mixed_simulated" if mixed else None,
         )
         levels.append(level)
@@ -78,6 +85,9 @@ def analyse(
         failed_launches=failed,
         levels=tuple(levels),
         flags=tuple(sorted(flags, key=lambda flag: not flag.fault)),
+        aa_source=aa_source,
+        looks=looks,
+        verdict_confidence=verdict_confidence,
     )
 
 
@@ -128,6 +138,7 @@ def _analyse_level(
     baseline: str | None,
     margin: float,
     confidence: float,
+    verdict_confidence: float,
     level_fault: str | None,
 ) -> tuple[LevelAnalysis, list[Flag]]:
     """Analyse one concurrency."""
@@ -136,12 +147,13 @@ def _analyse_level(
     base = data.get(baseline) if baseline is not None else None
     if base is not None and base.fault and level_fault is None:
         level_fault = "baseline_speculates"
-    shared = Comparison(base, level_fault, margin, confidence)
+    shared = Comparison(base, level_fault, margin, confidence, verdict_confidence)
     analysed = analyse_arms(arms, shared)
     chosen = {arm.name: arm.chosen for arm in arms}
     flags = [
         *fault_flags({arm.name: arm.chosen + arm.fresh for arm in arms}, concurrency),
         *level_flags(chosen, baseline=baseline if base else None, concurrency=concurrency, margin=margin),
+        *output_flags(analysed, concurrency),
     ]
     level = LevelAnalysis(
         concurrency=concurrency,

@@ -12,9 +12,12 @@ from controller.exits import MEANINGS
 COMMANDS = {
     "sweep": ("controller.cli.sweep:sweep", "Measure arms on fresh launches and say whether speculation pays."),
     "plan": ("controller.cli.sweep:plan", "Print every cell of a sweep and the commands it would run."),
-    "report": ("controller.cli.report:report", "Show the result of a sweep again, from its journal."),
+    "report": ("controller.cli.report:report", "Show a sweep again, and write it as HTML, CSV and figures."),
+    "compare": ("controller.cli.compare:compare", "Say what changed from one sweep to another, arm by arm."),
     "breakeven": ("controller.cli.breakeven:breakeven", "Say how many tokens a cycle must accept to pay."),
+    "doctor": ("controller.cli.doctor:doctor", "Ask what would make a launch fail, before it is tried."),
     "status": ("controller.cli.status:status", "Show the server, who holds the node, and sweeps that died."),
+    "diagnose": ("controller.cli.diagnose:diagnose", "Say from a log why a launch failed and what to do."),
     "stop": ("controller.cli.node:stop", "Stop the server and free the GPUs."),
     "clean": ("controller.cli.node:clean", "End leftover GPU processes of the node, and only those."),
     "simulator": ("controller.simulator.command:simulator", "Create and run a simulated node (no GPU needed)."),

@@ -87,7 +87,12 @@ class LineWatcher:
         """Return which cell is at work."""
         if self.cell is None:
             return ""
-        return f"cell {self._position}/{self._total}, block {self.cell.block} of {self._blocks}, arm {self.cell.arm}"
+        which = f"block {self.cell.block} of {self._blocks}"
+        if self.cell.confirmation:
+            which = f"confirming block {self.cell.block}"
+        elif self.cell.block > self._blocks:
+            which = f"added block {self.cell.block}"
+        return f"cell {self._position}/{self._total}, {which}, arm {self.cell.arm}"
 
     def remaining(self) -> str:
         """Return the time that the remaining cells will probably take, from those that are done."""

@@ -41,6 +41,7 @@ def show_sweep(directory: Path, *, as_json: bool, sentences: Sequence[str] = (),
             "simulated": plan.simulated,
             "exit_code": int(exit_code),
             "messages": list(sentences),
+            "aa_noise": state.aa_noise,
             "cells": _cells(plan, state),
             "analysis": report_json(analysis) if analysis else None,
         }
@@ -77,6 +78,8 @@ def _cells(plan: Plan, state: SweepState) -> list[dict[str, Any]]:
                 "attempt": history.attempt,
                 "failure": history.failure,
                 "reused": cell.cell_id in state.reused,
+                "confirmation": cell.confirmation,
+                "accepted_changes": history.generation,
             }
         )
     return rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,63 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from controller.arms import build_arms, parse_steps
-from controller.cli.options import debug_option, find_target, json_option, target_options, whole_numbers
+from controller.cli.options import debug_option, find_target, json_option, target_options
+from controller.cli.plan_options import plan_options, read_options
 from controller.exits import Exit, InputError
 from controller.paths import default_sweep_directory, display
 from controller.plan import Plan
 from controller.playbooks import Playbooks
-from controller.sweep.prepare import DEFAULT_WORKLOAD, Context, Options, new_plan, new_sweep, resumed_sweep
+from controller.sweep.prepare import Context, Options, new_plan, new_sweep, resumed_sweep
 from controller.sweep.settings import PREPARING, draft_model, extra_vars
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from controller.inventory import Target
-
-PLAN_OPTIONS = (
-    click.option("--steps", help="Draft steps to measure, for example 2,3. Each is an arm."),
-    click.option("--no-baseline", is_flag=True, help="Leave out the arm without speculation (then no verdict)."),
-    click.option("--adaptive", is_flag=True, help="Add an arm in which the server chooses the steps itself."),
-    click.option(
-        "--arm",
-        "extra_arms",
-        multiple=True,
-        metavar="NAME=KEY:VALUE,…",
-        help="Add an arm. KEY: --server-flag, ENVIRONMENT_VARIABLE, sglang_server_* variable or steps. Repeatable.",
-    ),
-    click.option("--blocks", type=click.IntRange(1, 1000), default=3, show_default=True, help="Launches per arm."),
-    click.option(
-        "--repeats", type=click.IntRange(1, 1000), default=1, show_default=True, help="Runs inside each launch."
-    ),
-    click.option(
-        "--workload",
-        default=DEFAULT_WORKLOAD,
-        show_default=True,
-        help="Built-in workload, or a file with one prompt a line.",
-    ),
-    click.option("--output-tokens", type=click.IntRange(2, 1_000_000), help="Length limit of an answer."),
-    click.option("--prompts-per-run", type=click.IntRange(1, 100_000), help="Prompts of one run."),
-    click.option("--concurrency", default="1", show_default=True, help="Requests in flight; several levels as 1,8."),
-    click.option("--seed", type=click.IntRange(0), help="Orders arms and prompts; chosen and recorded when not given."),
-    click.option(
-        "--max-running-requests",
-        type=click.IntRange(1),
-        default=16,
-        show_default=True,
-        help="The same in all arms: speculation alone would lower it.",
-    ),
-    click.option(
-        "--cuda-graph-max-bs", type=click.IntRange(1), help="Largest batch with a CUDA graph, the same in all arms."
-    ),
-)
-
-
-def plan_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that decide the plan."""
-    for option in reversed(PLAN_OPTIONS):
-        function = option(function)
-    return function
 
 
 @click.command()
@@ -78,6 +31,9 @@ def plan_options(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option(
     "--resume", type=click.Path(path_type=Path), metavar="DIR", help="Go on with a sweep: finished cells are kept."
+)
+@click.option(
+    "--accept-changes", is_flag=True, help="Resume although the configuration changed; the report will say so."
 )
 @click.option("--leave-running", is_flag=True, help="Leave the last server running.")
 @click.option("--keep-going", is_flag=True, hidden=True, help="The default: a failed cell does not end the sweep.")
@@ -91,12 +47,13 @@ def sweep(
     directory: Path | None,
     resume: Path | None,
     *,
+    accept_changes: bool,
     leave_running: bool,
     keep_going: bool,
     plain: bool,
     dry_run: bool,
     as_json: bool,
-    **plan_arguments: Any,  # noqa: ANN401 - what click read, checked in _options
+    **plan_arguments: Any,  # noqa: ANN401 - what click read, checked in read_options
 ) -> int:
     r"""Launch every arm once per block, measure each launch, and say whether speculation pays.
 
@@ -105,19 +62,24 @@ def sweep(
       python -m controller sweep --steps 2,3
       python -m controller sweep --steps 1,2,3 --adaptive --blocks 5 -i inventory/production.yml
       python -m controller sweep --steps 3 --arm tree=steps:3,NCCL_ALGO:Tree
+      python -m controller sweep --steps 2,3 --max-blocks 12 --budget 4h -i inventory/production.yml
+      python -m controller sweep --aa -i inventory/production.yml
       python -m controller sweep --resume sweeps/20260101T120000Z
 
-    One block is one launch of every arm in shuffled order. A failed cell does not end the sweep; Ctrl-C stops the
+    One block is one launch of every arm, in an order that is random and balanced over blocks. When an arm pays, winner
+    and baseline are launched again on fresh launches. A failed cell does not end the sweep; Ctrl-C stops the
     server and the sweep can be resumed. Exit codes: 0 done, 1 a cell failed, 2 bad input, 3 target or Ansible failed,
     4 locked, 5 interrupted, 6 journal not writable.
     """
     from controller.cli.progress import make_watcher  # noqa: PLC0415 - a dry run shows no progress
 
     del keep_going
+    if accept_changes and resume is None:
+        raise InputError("--accept-changes goes with --resume: a new sweep has nothing that could have changed.")
     if resume is not None:
         _refuse_with_resume(directory, plan_arguments)
         inventory, limit = _resumed_target(resume, inventory, limit)
-    options = None if resume is not None else _options(plan_arguments)
+    options = None if resume is not None else read_options(plan_arguments)
     if dry_run:
         if options is None:
             raise InputError("--dry-run and --resume do not go together; report shows what is done and what is left.")
@@ -125,7 +87,9 @@ def sweep(
     target = find_target(inventory, limit, create=True)
     with make_watcher(Console(stderr=True), plain=plain or as_json) as watcher:
         folder = resume or directory or default_sweep_directory()
-        context = Context(folder, target, watcher, leave_running=leave_running, arguments=sys.argv[1:])
+        context = Context(
+            folder, target, watcher, leave_running=leave_running, accept_changes=accept_changes, arguments=sys.argv[1:]
+        )
         one = resumed_sweep(context) if options is None else new_sweep(*new_plan(options, target), context)
         end = one.run()
     from controller.cli.show import show_sweep  # noqa: PLC0415 - the analysis is only needed at the end
@@ -144,32 +108,10 @@ def plan(
     limit: str | None,
     *,
     as_json: bool,
-    **plan_arguments: Any,  # noqa: ANN401 - what click read, checked in _options
+    **plan_arguments: Any,  # noqa: ANN401 - what click read, checked in read_options
 ) -> int:
     """Print every cell of a sweep and the exact commands, ready to copy. Nothing is started."""
-    return _show_plan(_options(plan_arguments), find_target(inventory, limit, create=False), as_json=as_json)
-
-
-def _options(arguments: dict[str, Any]) -> Options:
-    steps = () if arguments["steps"] is None else parse_steps(arguments["steps"])
-    if not steps and not arguments["adaptive"] and not arguments["extra_arms"]:
-        raise InputError("nothing to compare: give --steps (for example --steps 2,3), --adaptive or --arm.")
-    arms = build_arms(
-        steps, with_baseline=not arguments["no_baseline"], adaptive=arguments["adaptive"], extra=arguments["extra_arms"]
-    )
-    seed = arguments["seed"]
-    return Options(
-        arms=arms,
-        blocks=arguments["blocks"],
-        repeats=arguments["repeats"],
-        seed=secrets.randbelow(2**31) if seed is None else seed,
-        workload=arguments["workload"],
-        output_tokens=arguments["output_tokens"],
-        prompts_per_run=arguments["prompts_per_run"],
-        concurrency=whole_numbers("--concurrency", arguments["concurrency"]),
-        max_running_requests=arguments["max_running_requests"],
-        cuda_graph_max_bs=arguments["cuda_graph_max_bs"],
-    )
+    return _show_plan(read_options(plan_arguments), find_target(inventory, limit, create=False), as_json=as_json)
 
 
 def _refuse_with_resume(directory: Path | None, arguments: dict[str, Any]) -> None:

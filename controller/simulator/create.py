@@ -76,6 +76,7 @@ def create_node(
             "seed": seed,
             "time_scale": settings["time_scale"] if time_scale is None else time_scale,
             "loading_scale": settings["loading_scale"] if loading_scale is None else loading_scale,
+            "shutdown_scale": settings["loading_scale"] if loading_scale is None else loading_scale,
             "container_id": 129,
             "port": free_port(),
             "driver_version": "580.95.05",

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controller.load.redact import redact
+from controller.paths import display
+from controller.sweep.configuration import Configuration, refuse, sentence
+from controller.sweep.effective import another_process, asked_settings, effective_mismatch
 from controller.sweep.failures import CellFailure, found_by_module, from_playbook, from_requests
 from controller.sweep.interrupt import Interrupts, StopAskedError
 from controller.sweep.look import look
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from controller.load.records import RequestRecord
     from controller.plan import Cell, Plan
     from controller.playbooks import PlaybookRun
-    from controller.sweep.ports import LoadGenerator, PlaybookRunner, Watcher
+    from controller.sweep.ports import LoadGenerator, PreparingRunner, Watcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +58,36 @@ class CellRunner:
     plan: Plan
     directory: Path
     variables: Mapping[str, Any]
-    playbooks: PlaybookRunner
+    playbooks: PreparingRunner
     load: LoadGenerator
     journal: Journal
     watcher: Watcher
     interrupts: Interrupts
-    fingerprints: dict[str, str] = field(default_factory=dict)
+    configuration: Configuration = field(default_factory=Configuration)
+    resumed: bool = False
+    """Whether launches of an earlier run are in the journal: then a change is refused, not a failed cell."""
+    accept_changes: bool = False
+    """Take a change of the configuration into the sweep, and say so in the journal."""
     prepared: set[str] = field(default_factory=set)
     """Draft models for which this run has brought the node into the state that the inventory describes."""
+    _compared: bool = False
+    _serving: tuple[str, int] | None = None
+    """Cell and attempt of the launch that serves."""
 
-    def run(self, cell: Cell, attempt: int, collect: CollectLog | None) -> CellOutcome:
+    def run(
+        self, cell: Cell, attempt: int, collect: CollectLog | None, upcoming: tuple[Cell, int] | None = None
+    ) -> CellOutcome:
         """Launch and measure one cell; the caller has checked that it is due.
+
+        ``upcoming`` is the cell after it with its attempt: its restart is prepared while this one is measured.
 
         Raises:
             JournalError: a record cannot be written; the sweep must end.
+            ConfigurationChangedError: the configuration is not the one that the resumed sweep began with.
         """
         started = time.monotonic()
         self._record(cell, attempt, CellState.LAUNCHING)
-        outcome = self._launch_and_measure(cell, attempt, collect)
+        outcome = self._launch_and_measure(cell, attempt, collect, upcoming)
         seconds = time.monotonic() - started
         fields: dict[str, Any] = {"s": round(seconds, 3)}
         if outcome.failure:
@@ -88,12 +103,15 @@ class CellRunner:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         return path
 
-    def _launch_and_measure(self, cell: Cell, attempt: int, collect: CollectLog | None) -> CellOutcome:
+    def _launch_and_measure(
+        self, cell: Cell, attempt: int, collect: CollectLog | None, upcoming: tuple[Cell, int] | None
+    ) -> CellOutcome:
         folder = self.cell_directory(cell)
         variables = extra_vars(self.plan, cell, attempt, self.variables)
         unprepared = self._prepare(cell, attempt, variables)
         if unprepared:
             return unprepared
+        self._compare_node(cell, attempt, variables)
         played = self.playbooks.run(
             "restart",
             directory=folder / "ansible",
@@ -102,6 +120,7 @@ class CellRunner:
             cancelled=lambda: self.interrupts.asked,
         )
         record_playbook(self.journal, played, cell.cell_id, attempt)
+        self._record_conditions(cell, attempt, played)
         health = played.results.get("sglang_health", {})
         log = self._log_of(health, variables, folder, attempt)
         if played.status == "cancelled":
@@ -113,7 +132,8 @@ class CellRunner:
         server = dict(health.get("server") or {})
         launch = dict(health.get("launch") or {})
         launch.pop("environment", None)
-        changed = self._changed_configuration(cell, launch)
+        identity = dict(played.results.get("launch_conditions", {}).get("identity") or {})
+        changed = self._changed_configuration(cell, attempt, launch, identity)
         self.journal.append(
             "server",
             cell=cell.cell_id,
@@ -122,16 +142,50 @@ class CellRunner:
             url=url,
             launch=redact(launch),
             info=redact(server),
+            identity=identity,
             phases=health.get("phases"),
             elapsed_s=health.get("elapsed_s"),
         )
         if changed:
             return CellOutcome(CellState.FAILED, changed, log)
+        self._serving = (cell.cell_id, attempt)
         self._record(cell, attempt, CellState.READY)
+        return self._measure_checked(cell, attempt, url, _time_scale(server), log, upcoming)
+
+    def _measure_checked(  # noqa: PLR0917 - one launch and the one after it
+        self,
+        cell: Cell,
+        attempt: int,
+        url: str,
+        time_scale: float,
+        log: CollectLog | None,
+        upcoming: tuple[Cell, int] | None,
+    ) -> CellOutcome:
+        """Measure a server that is what was asked for, and see that it is the same one afterwards."""
+        said = self.load.server_info(url)
+        mismatch = effective_mismatch(
+            asked_settings(extra_vars(self.plan, cell, attempt, self.variables), self.variables), said
+        )
+        if mismatch:
+            return CellOutcome(CellState.FAILED, mismatch, log)
+        if upcoming:
+            self._prepare_restart(*upcoming, log)
         try:
-            return self._measure(cell, attempt, url, _time_scale(server), log)
+            outcome = self._measure(cell, attempt, url, time_scale, log)
+            other = another_process(said, self.load.server_info(url)) if outcome.state is CellState.DONE else None
         except StopAskedError:
             return CellOutcome(CellState.ABANDONED, None, log)
+        return CellOutcome(CellState.FAILED, other, log) if other else outcome
+
+    def _prepare_restart(self, cell: Cell, attempt: int, collect: CollectLog | None) -> None:
+        """Have Ansible start up for the next launch; one whose draft model is new runs another playbook first."""
+        variables = extra_vars(self.plan, cell, attempt, self.variables)
+        if draft_model(variables) in self.prepared:
+            self.playbooks.prepare(
+                "restart",
+                directory=self.cell_directory(cell) / "ansible",
+                extra_vars=variables | (collect.as_extra_vars() if collect else {}),
+            )
 
     def _prepare(self, cell: Cell, attempt: int, variables: Mapping[str, Any]) -> CellOutcome | None:
         """Check the draft model and set NCCL's variables before its first launch; return an outcome when that fails."""
@@ -199,19 +253,76 @@ class CellRunner:
             return from_playbook(played)
         return from_requests(records)
 
-    def _changed_configuration(self, cell: Cell, launch: Mapping[str, Any]) -> CellFailure | None:
-        """Refuse to pool launches of an arm whose command, environment, draft model or NCCL files changed meanwhile."""
-        fingerprint = launch.get("fingerprint")
-        if not fingerprint:
+    def _compare_node(self, cell: Cell, attempt: int, variables: Mapping[str, Any]) -> None:
+        """Before the first launch of a resumed sweep: refuse a node that is not the one the sweep began on.
+
+        Raises:
+            ConfigurationChangedError: it differs, and the operator has not accepted that.
+        """
+        if self._compared or not self.resumed or not self.configuration.node:
+            return
+        self._compared = True
+        played = self.playbooks.run(
+            "identity",
+            directory=self.cell_directory(cell) / "ansible",
+            extra_vars=variables,
+            cancelled=lambda: self.interrupts.asked,
+        )
+        record_playbook(self.journal, played, cell.cell_id, attempt)
+        identity = dict(played.results.get("launch_conditions", {}).get("identity") or {})
+        self._accept_or_refuse(cell, attempt, self.configuration.node_differences(identity), None, {}, identity)
+
+    def _accept_or_refuse(  # noqa: PLR0917 - what changed, and what is to be remembered instead
+        self,
+        cell: Cell,
+        attempt: int,
+        differences: list[str],
+        arm: str | None,
+        launch: Mapping[str, Any],
+        identity: Mapping[str, str],
+    ) -> None:
+        if not differences:
+            return
+        if not self.accept_changes:
+            self._record(cell, attempt, CellState.ABANDONED, reason="configuration changed")
+            raise refuse(differences, f"python -m controller sweep --resume {display(self.directory)}")
+        self.journal.append(
+            "accepted", cell=cell.cell_id, arm=arm, differences=differences, launch=redact(launch), identity=identity
+        )
+        self.configuration.accept(arm, launch, identity)
+        self.watcher.note(f"going on although the configuration changed: {sentence(differences)}")
+        self._record(cell, attempt, CellState.LAUNCHING)  # this launch belongs to what comes after the change
+
+    def _changed_configuration(
+        self, cell: Cell, attempt: int, launch: Mapping[str, Any], identity: Mapping[str, str]
+    ) -> CellFailure | None:
+        """Refuse to pool launches whose packages, models, GPUs, command or environment changed meanwhile."""
+        differences = [
+            *self.configuration.node_differences(identity),
+            *self.configuration.launch_differences(cell.arm, launch),
+        ]
+        if differences and self.resumed:
+            self._accept_or_refuse(cell, attempt, differences, cell.arm, launch, identity)
             return None
-        first = self.fingerprints.setdefault(cell.arm, fingerprint)
-        if first == fingerprint:
+        self.configuration.learn(cell.arm, launch, identity)
+        if not differences:
             return None
         return CellFailure(
             "configuration_changed",
-            f"arm {cell.arm} was launched with another command, environment, draft model or NCCL file than before "
-            "in this sweep; such launches are not pooled. Undo the change and resume, or start a new sweep.",
+            f"the configuration changed while the sweep ran: {sentence(differences)}. Such launches are not pooled; "
+            "undo the change and resume, or start a new sweep.",
+            {"differences": differences},
         )
+
+    def _record_conditions(self, cell: Cell, attempt: int, played: PlaybookRun) -> None:
+        """Journal what the GPUs did during the launch before, and who else uses them between the two."""
+        before, self._serving = self._serving, None
+        record_conditions(self.journal, played, [before, (cell.cell_id, attempt)])
+
+    @property
+    def serving(self) -> tuple[str, int] | None:
+        """Cell and attempt of the launch that was left serving."""
+        return self._serving
 
     def _log_of(
         self, health: Mapping[str, Any], variables: Mapping[str, Any], folder: Path, attempt: int
@@ -243,6 +354,23 @@ def record_playbook(journal: Journal, played: PlaybookRun, cell_id: str, attempt
         s=round(played.seconds, 3),
         tasks=[task.as_json() for task in played.tasks],
     )
+
+
+def record_conditions(journal: Journal, played: PlaybookRun, around: Sequence[tuple[str, int] | None]) -> None:
+    """Journal the samples of the launch that ended, and the processes of others seen between launches.
+
+    Args:
+        journal: Where to.
+        played: A restart or a stop.
+        around: Cell and attempt of the launch before and of the one after.
+    """
+    previous = played.results.get("launch_conditions", {}).get("previous")
+    if isinstance(previous, Mapping) and previous.get("launch_id"):
+        journal.append("conditions", launch_id=previous["launch_id"], gpu=previous.get("gpu"))
+    foreign = played.results.get("gpu_reap", {}).get("foreign") or []
+    for place in around:
+        if foreign and place is not None:
+            journal.append("foreign", cell=place[0], attempt=place[1], processes=redact(foreign))
 
 
 def _time_scale(server: Mapping[str, Any]) -> float:

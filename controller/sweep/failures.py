@@ -37,11 +37,17 @@ def from_playbook(played: PlaybookRun) -> CellFailure:
     if found is not None:
         details = {name: redact(found.get(name)) for name in ("phase", "cause", "remedy", "exit_status", "survivors")}
         details["log_tail"] = list(found.get("log_tail") or [])[-LOG_TAIL_LINES:]
-        return CellFailure(str(found.get("class") or "unknown"), _one_line(found, played), details)
+        return CellFailure(_class_of(found), _one_line(found, played), details)
     if played.ok:
         return CellFailure("not_ready", "the playbook ended without a ready server")
     task = played.failure.task if played.failure else ""
     return CellFailure("ansible", played.sentence, {"task": task}, fatal=not played.tasks)
+
+
+def _class_of(found: Mapping[str, Any]) -> str:
+    """Return the class that the module gave; a server that serves other settings has a class of its own here."""
+    kind = str(found.get("class") or "unknown")
+    return "flags-differ" if kind == "spec-args" and found.get("phase") == "serving" else kind
 
 
 def found_by_module(played: PlaybookRun) -> Mapping[str, Any] | None:

@@ -32,6 +32,16 @@ class PlaybookRunner(Protocol):
         """Return the command line that does the same by hand."""
 
 
+class PreparingRunner(PlaybookRunner, Protocol):
+    """Runs playbooks and can start one before it is wanted (``controller.ahead.AheadOfTime``)."""
+
+    def prepare(self, playbook: str, *, directory: Path, extra_vars: Mapping[str, Any]) -> None:
+        """Start a playbook that waits until ``run`` asks for the same one."""
+
+    def discard(self) -> None:
+        """End a prepared playbook that nobody will ask for."""
+
+
 class LoadGenerator(Protocol):
     """Sends the workload to a ready server (``controller.sweep.http_load.HttpLoad``)."""
 

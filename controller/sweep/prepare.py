@@ -6,27 +6,31 @@ import os
 import platform
 import sys
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import controller
+from controller.ahead import AheadOfTime
+from controller.analysis.stopping import planned_looks
 from controller.exits import InputError, JournalError
 from controller.load.redact import redact
 from controller.load.workload import Workload, WorkloadError
 from controller.load.workload import load as load_workload
 from controller.paths import display
-from controller.plan import Plan, schedule
+from controller.plan import DEFAULT_MARGIN, Plan, schedule
 from controller.playbooks import Playbooks
 from controller.sweep.http_load import HttpLoad
 from controller.sweep.leftovers import RunningNote
+from controller.sweep.noise import known as known_noise
 from controller.sweep.results import read_sweep
 from controller.sweep.state import SweepState
 from controller.sweep.sweep import JOURNAL, PLAN, PROMPTS, Sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from controller.arms import Arm
@@ -34,6 +38,12 @@ if TYPE_CHECKING:
     from controller.sweep.ports import Watcher
 
 DEFAULT_WORKLOAD = "mixed"
+DEFAULT_BLOCKS = 5
+SIMULATED_BLOCKS = 3
+"""Enough for a first look at the simulated node in two minutes."""
+LEAST_RUNNING_REQUESTS = 16
+BUDGET_BLOCKS = 4
+"""With a budget and no --max-blocks the stop rule may go up to this many times --blocks."""
 REPORTED_PACKAGES = ("ansible-core", "ansible-runner", "httpx")
 
 
@@ -42,15 +52,22 @@ class Options:
     """What ``sweep`` and ``plan`` were asked for."""
 
     arms: Sequence[Arm]
-    blocks: int
+    blocks: int | None
     repeats: int
     seed: int
     workload: str
     output_tokens: int | None
     concurrency: Sequence[int]
     prompts_per_run: int | None
-    max_running_requests: int
+    max_running_requests: int | None
     cuda_graph_max_bs: int | None
+    max_blocks: int | None = None
+    budget_s: float | None = None
+    confirm_blocks: int = 0
+    margin: float = DEFAULT_MARGIN
+    aa_noise: float | None = None
+    aa: bool = False
+    chat_format: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +78,7 @@ class Context:
     target: Target
     watcher: Watcher
     leave_running: bool = False
+    accept_changes: bool = False
     arguments: Sequence[str] = ()
 
 
@@ -74,18 +92,25 @@ def new_plan(options: Options, target: Target) -> tuple[Plan, Workload]:
         "repeats": options.repeats,
         "concurrency_levels": list(options.concurrency),
         "seed": options.seed,
+        "chat_format": options.chat_format or chat_format_of(target.variables),
     }
     optional = {"output_tokens": options.output_tokens, "prompts_per_run": options.prompts_per_run}
     settings |= {name: value for name, value in optional.items() if value is not None}
-    if max(options.concurrency) > options.max_running_requests:
+    running = options.max_running_requests or max(LEAST_RUNNING_REQUESTS, *options.concurrency)
+    if max(options.concurrency) > running:
         raise InputError(
-            f"--concurrency {max(options.concurrency)} is more than --max-running-requests "
-            f"{options.max_running_requests}: requests would queue in the server and the times would measure the queue."
+            f"--concurrency {max(options.concurrency)} is more than --max-running-requests {running}: requests would "
+            "queue in the server and the times would measure the queue."
         )
     try:
         workload = load_workload(options.workload, **settings)
     except (WorkloadError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"--workload: {error}") from error
+    blocks = options.blocks or (SIMULATED_BLOCKS if target.simulated else DEFAULT_BLOCKS)
+    most = options.max_blocks or (blocks if options.budget_s is None else BUDGET_BLOCKS * blocks)
+    if most < blocks:
+        raise InputError(f"--max-blocks {most} is less than --blocks {blocks}; the stop rule only adds blocks.")
+    noise, source = _noise(options, target)
     now = datetime.now(UTC)
     plan = Plan(
         sweep_id=f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}",
@@ -93,16 +118,44 @@ def new_plan(options: Options, target: Target) -> tuple[Plan, Workload]:
         inventory=str(target.inventory),
         limit=target.host,
         arms=tuple(options.arms),
-        cells=schedule(options.arms, options.blocks, options.seed),
-        blocks=options.blocks,
+        cells=schedule(options.arms, blocks, options.seed),
+        blocks=blocks,
         seed=options.seed,
         workload=workload.settings(),
         workload_fingerprint=workload.fingerprint,
-        max_running_requests=options.max_running_requests,
-        cuda_graph_max_bs=options.cuda_graph_max_bs,
+        max_running_requests=running,
+        cuda_graph_max_bs=options.cuda_graph_max_bs or running,
         simulated=target.simulated,
+        max_blocks=most,
+        budget_s=options.budget_s,
+        confirm_blocks=0 if options.aa else options.confirm_blocks,
+        looks=planned_looks(blocks, most),
+        margin=options.margin,
+        aa_noise=noise,
+        aa_source=source,
+        aa=options.aa,
     )
     return plan, workload
+
+
+def chat_format_of(variables: Mapping[str, Any]) -> str:
+    """Return the chat format of the model that the inventory serves, by its name: Kimi K2's, else the words alone."""
+    names = [variables.get("sglang_server_model_path")]
+    flags = variables.get("sglang_server_extra_flags")
+    if isinstance(flags, Mapping):
+        names += [value for flag, value in flags.items() if str(flag).lstrip("-") == "served-model-name"]
+    kimi = any("kimi-k2" in str(name).lower().replace("_", "-") for name in names)
+    return "kimi-k2" if kimi else "plain"
+
+
+def _noise(options: Options, target: Target) -> tuple[float | None, str]:
+    """Return the noise floor to use and where it comes from: given, else measured on this node."""
+    if options.aa:
+        return None, ""
+    if options.aa_noise is not None:
+        return options.aa_noise, "--aa-noise"
+    found = known_noise(target)
+    return (found.noise, found.source) if found else (None, "")
 
 
 def new_sweep(plan: Plan, workload: Workload, context: Context) -> Sweep:
@@ -165,7 +218,9 @@ def api_key(variables: Mapping[str, Any]) -> str | None:
 def _sweep(plan: Plan, workload: Workload, state: SweepState, context: Context) -> Sweep:
     directory, target = context.directory, context.target
     note = RunningNote(directory, plan.sweep_id)
-    playbooks = Playbooks(target, owner=str(directory.resolve()), on_child=lambda pid: note.update(child=pid))
+    playbooks = AheadOfTime(
+        Playbooks(target, owner=str(directory.resolve()), on_child=lambda pid: note.update(child=pid))
+    )
     return Sweep(
         plan=plan,
         directory=directory,
@@ -176,6 +231,7 @@ def _sweep(plan: Plan, workload: Workload, state: SweepState, context: Context) 
         watcher=context.watcher,
         note=note,
         leave_running=context.leave_running,
+        accept_changes=context.accept_changes,
         header={
             "versions": _versions(),
             "arguments": redact(list(context.arguments)),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from controller.exits import InputError
 from controller.journal import read_journal
 from controller.load.records import RecordError, RequestRecord
 from controller.plan import Plan
+from controller.sweep.configuration import sentence
 from controller.sweep.state import CellHistory, CellState, SweepState, fold
 from controller.sweep.sweep import JOURNAL, PLAN
 
@@ -16,12 +18,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from controller.analysis.model import Launch
-    from controller.analysis.result import SweepAnalysis
+    from controller.analysis.result import Flag, SweepAnalysis
     from controller.arms import Arm
 
 
 def read_sweep(directory: Path) -> tuple[Plan, SweepState]:
     """Read plan and state of a sweep: from its journal, or from its plan when it was killed before its first record.
+
+    The plan holds the launches that were added on the way too.
 
     Raises:
         InputError: the directory holds no sweep.
@@ -32,14 +36,15 @@ def read_sweep(directory: Path) -> tuple[Plan, SweepState]:
     if state.header is None:
         return Plan.read(directory / PLAN), state
     try:
-        return Plan.from_json(state.header["plan"]), state
+        return Plan.from_json(state.header["plan"]).with_cells(state.added), state
     except (KeyError, TypeError) as error:
         raise InputError(f"the plan in {path} is not one of this version: {error!r}.") from error
 
 
 def launches(plan: Plan, state: SweepState) -> list[Launch]:
     """Return one launch for each cell that was measured or failed; cells still to come are left out."""
-    from controller.analysis.model import launch_from_records  # noqa: PLC0415 - only reports need the analysis
+    from controller.analysis.conditions import conditions_from  # noqa: PLC0415 - only reports need the analysis
+    from controller.analysis.model import launch_from_records  # noqa: PLC0415
 
     found = []
     for cell in plan.cells:
@@ -59,7 +64,9 @@ def launches(plan: Plan, state: SweepState) -> list[Launch]:
                 if history.state is CellState.FAILED
                 else None,
                 simulated=plan.simulated,
+                confirmation=cell.confirmation,
                 adaptive=bool(arm.settings.get("sglang_server_speculative_adaptive")),
+                conditions=conditions_from(history.gpu, history.foreign),
             )
         )
     return found
@@ -69,7 +76,26 @@ def analyse(plan: Plan, state: SweepState) -> SweepAnalysis:
     """Analyse what the sweep has measured so far."""
     from controller.analysis.sweep import analyse as analyse_launches  # noqa: PLC0415 - imports scipy
 
-    return analyse_launches(launches(plan, state))
+    analysis = analyse_launches(
+        launches(plan, state),
+        margin=plan.margin,
+        aa_noise=plan.aa_noise,
+        aa_source=plan.aa_source,
+        looks=max(1, len(plan.looks)),
+    )
+    return dataclasses.replace(analysis, flags=(*analysis.flags, *_accepted_changes(state)))
+
+
+def _accepted_changes(state: SweepState) -> list[Flag]:
+    """Return one flag for each change that was taken into the sweep, with the launches that came after it."""
+    from controller.analysis.result import Flag  # noqa: PLC0415 - only reports need the analysis
+
+    flags = []
+    for number, record in enumerate(state.accepted, start=1):
+        after = sorted(cell_id for cell_id, history in state.cells.items() if history.generation >= number)
+        values = {"differences": sentence(record.get("differences", [])), "cells": ", ".join(after) or "none"}
+        flags.append(Flag("accepted_changes", values=values))
+    return flags
 
 
 def _records(history: CellHistory) -> Iterable[RequestRecord]:

@@ -21,9 +21,11 @@ def extra_vars(plan: Plan, cell: Cell, attempt: int, variables: Mapping[str, Any
     The log file is a template over ``sglang_server_log_dir``, so that it works whoever sets that directory.
     """
     arm = plan.arm(cell.arm)
-    values: dict[str, Any] = {"sglang_server_max_running_requests": plan.max_running_requests}
-    if plan.cuda_graph_max_bs is not None:
-        values["sglang_server_cuda_graph_max_bs"] = plan.cuda_graph_max_bs
+    # SGLang's own defaults differ with and without speculation, for both; graphs beyond the largest batch are useless.
+    values: dict[str, Any] = {
+        "sglang_server_max_running_requests": plan.max_running_requests,
+        "sglang_server_cuda_graph_max_bs": plan.cuda_graph_max_bs or plan.max_running_requests,
+    }
     values |= arm.settings
     if arm.flags:
         values["sglang_server_extra_flags"] = _dictionary(variables, "sglang_server_extra_flags") | dict(arm.flags)

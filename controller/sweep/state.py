@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from controller.plan import Cell
+from controller.sweep.configuration import Configuration
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from controller.plan import Cell, Plan
+    from controller.plan import Plan
 
 
 class CellState(StrEnum):
@@ -42,6 +45,12 @@ class CellHistory:
     seconds: float = 0.0
     server: Mapping[str, Any] | None = None
     url: str | None = None
+    gpu: Mapping[str, Any] | None = None
+    """What the GPUs did while the launch served (module launch_conditions)."""
+    foreign: list[Mapping[str, Any]] = field(default_factory=list)
+    """Processes of others on the GPUs right before or after the launch."""
+    generation: int = 0
+    """How many changes of the configuration had been accepted when it was launched."""
 
 
 @dataclass(slots=True)
@@ -54,7 +63,14 @@ class SweepState:
     last_launch: Mapping[str, Any] | None = None
     last_launch_cell: str = ""
     stopped: bool = True
-    fingerprints: dict[str, str] = field(default_factory=dict)
+    configuration: Configuration = field(default_factory=Configuration)
+    accepted: list[Mapping[str, Any]] = field(default_factory=list)
+    """Changes of the configuration that the operator took into the sweep, oldest first."""
+    added: list[Cell] = field(default_factory=list)
+    """Launches that the stop rule or the confirmation added to the plan."""
+    work_s: float = 0.0
+    """Seconds spent on cells, all attempts together."""
+    aa_noise: float | None = None
     reused: set[str] = field(default_factory=set)
     playbook_seconds: list[Mapping[str, Any]] = field(default_factory=list)
 
@@ -91,21 +107,22 @@ def _cell(state: SweepState, record: Mapping[str, Any]) -> None:
     if history.state is CellState.LAUNCHING:
         history.attempt = record["attempt"]
         history.failure, history.launch, history.server, history.requests = None, None, None, []
+        history.gpu, history.foreign, history.generation = None, [], len(state.accepted)
         state.stopped, state.ended = False, None
     elif history.state is CellState.FAILED:
         history.failure = record.get("failure")
     elif history.state is CellState.DONE:
         history.times_done += 1
         history.seconds = float(record.get("s", 0.0))
+    state.work_s += float(record.get("s", 0.0))
 
 
 def _server(state: SweepState, record: Mapping[str, Any]) -> None:
     history = state.cell(record["cell"])
     history.launch, history.server, history.url = record.get("launch"), record.get("info"), record.get("url")
     state.last_launch, state.last_launch_cell = record.get("launch"), record["cell"]
-    fingerprint = (record.get("launch") or {}).get("fingerprint")
-    if fingerprint and record.get("arm"):
-        state.fingerprints.setdefault(record["arm"], fingerprint)
+    if record.get("arm"):
+        state.configuration.learn(record["arm"], record.get("launch") or {}, record.get("identity") or {})
 
 
 def _run(state: SweepState, record: Mapping[str, Any]) -> None:
@@ -116,6 +133,32 @@ def _run(state: SweepState, record: Mapping[str, Any]) -> None:
 
 def _resumed(state: SweepState, record: Mapping[str, Any]) -> None:
     state.reused.update(record.get("reused", ()))
+
+
+def _extended(state: SweepState, record: Mapping[str, Any]) -> None:
+    state.added += [Cell(**cell) for cell in record["cells"]]
+    state.ended = None
+
+
+def _accepted(state: SweepState, record: Mapping[str, Any]) -> None:
+    state.accepted.append(record)
+    state.configuration.accept(record.get("arm"), record.get("launch") or {}, record.get("identity") or {})
+
+
+def _conditions(state: SweepState, record: Mapping[str, Any]) -> None:
+    for history in state.cells.values():
+        if history.launch and history.launch.get("launch_id") == record.get("launch_id"):
+            history.gpu = record.get("gpu")
+
+
+def _foreign(state: SweepState, record: Mapping[str, Any]) -> None:
+    history = state.cell(record["cell"])
+    if record["attempt"] == history.attempt:
+        history.foreign += record["processes"]
+
+
+def _aa_noise(state: SweepState, record: Mapping[str, Any]) -> None:
+    state.aa_noise = record.get("noise")
 
 
 def _playbook(state: SweepState, record: Mapping[str, Any]) -> None:
@@ -136,6 +179,11 @@ _HANDLERS = {
     "server": _server,
     "run": _run,
     "resumed": _resumed,
+    "extended": _extended,
+    "accepted": _accepted,
+    "conditions": _conditions,
+    "foreign": _foreign,
+    "aa_noise": _aa_noise,
     "playbook": _playbook,
     "stopped": _stopped,
     "end": _end,

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from controller.exits import Exit
+from controller.exits import Exit, InputError
 from controller.journal import Journal
 from controller.lock import NodeLock, node_key
 from controller.paths import display
+from controller.plan import cell_json
 from controller.sweep import leftovers
-from controller.sweep.cell import CellOutcome, CellRunner, CollectLog, record_playbook
+from controller.sweep.cell import CellOutcome, CellRunner, CollectLog, record_conditions, record_playbook
 from controller.sweep.interrupt import Interrupts
 from controller.sweep.leftovers import RunningNote
 from controller.sweep.state import CellState, SweepState
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from controller.inventory import Target
     from controller.plan import Cell, Plan
-    from controller.sweep.ports import LoadGenerator, PlaybookRunner, Watcher
+    from controller.sweep.ports import LoadGenerator, PreparingRunner, Watcher
 
 JOURNAL = "journal.jsonl"
 PLAN = "plan.json"
@@ -44,20 +45,23 @@ class Sweep:
     directory: Path
     target: Target
     state: SweepState
-    playbooks: PlaybookRunner
+    playbooks: PreparingRunner
     load: LoadGenerator
     watcher: Watcher
     note: RunningNote
     leave_running: bool = False
+    accept_changes: bool = False
     header: Mapping[str, Any] = field(default_factory=dict)
     lock_directory: Path | None = None
     _log: CollectLog | None = None
     _tainted: bool = False
+    _serving: tuple[str, int] | None = None
 
     def run(self) -> SweepEnd:
-        """Run every pending cell.
+        """Run every pending cell, then those that the stop rule and the confirmation add.
 
         Raises:
+            ConfigurationChangedError: a resumed sweep finds another configuration; nothing new was measured with it.
             LockedError: another sweep holds the node; nothing was touched.
             JournalError: a record could not be written; the server was stopped, earlier records are safe.
         """
@@ -69,6 +73,7 @@ class Sweep:
                 self._recover(lock, journal)
                 return self._run_cells(journal, interrupts)
         finally:
+            self.playbooks.discard()
             if self._tainted:
                 lock.abandon()
             else:
@@ -89,18 +94,43 @@ class Sweep:
             journal=journal,
             watcher=self.watcher,
             interrupts=interrupts,
-            fingerprints=dict(self.state.fingerprints),
+            configuration=self.state.configuration,
+            resumed=bool(self.state.configuration.launches),
+            accept_changes=self.accept_changes,
         )
+        if not pending:
+            pending = self._grow(journal)
         if not pending:
             return self._end(journal, interrupts, [], 0, "")
         self._tainted = True  # from here until the server is stopped, something may run on the target
+        total = len(pending)
         try:
             outcomes = self._launch_all(runner, pending, interrupts)
+            while _may_go_on(outcomes, interrupts) and (more := self._grow(journal)):
+                total += len(more)
+                outcomes += self._launch_all(runner, more, interrupts)
+            self._serving = runner.serving
         except BaseException:  # a full disk or a fault of ours: the server must not outlive it
             self._stop(None, interrupts)
             raise
         stop_trouble = self._stop(journal, interrupts)
-        return self._end(journal, interrupts, outcomes, len(pending), stop_trouble)
+        return self._end(journal, interrupts, outcomes, total, stop_trouble)
+
+    def _grow(self, journal: Journal) -> list[Cell]:
+        """Add the launches that are wanted now to the plan and return them."""
+        if self.plan.max_blocks <= self.plan.blocks and not self.plan.confirm_blocks:
+            return []
+        from controller.sweep.growth import wanted  # noqa: PLC0415 - imports scipy, and the reader of this module's files
+
+        self.plan, growth = wanted(self.directory)
+        if growth is None:
+            return []
+        self.watcher.note(growth.sentence)
+        if not growth.cells:
+            return []
+        journal.append("extended", reason=growth.reason, cells=[cell_json(cell) for cell in growth.cells])
+        self.plan = self.plan.with_cells(growth.cells)
+        return list(growth.cells)
 
     def _launch_all(self, runner: CellRunner, pending: list[Cell], interrupts: Interrupts) -> list[CellOutcome]:
         outcomes: list[CellOutcome] = []
@@ -110,7 +140,13 @@ class Sweep:
             attempt = self.state.cell(cell.cell_id).attempt + 1
             self.note.update(cell=cell.cell_id)
             self.watcher.cell_started(cell, position, len(pending), attempt)
-            outcome = runner.run(cell, attempt, self._log)
+            upcoming = pending[position] if position < len(pending) else None
+            outcome = runner.run(
+                cell,
+                attempt,
+                self._log,
+                (upcoming, self.state.cell(upcoming.cell_id).attempt + 1) if upcoming else None,
+            )
             self._log = outcome.log
             outcomes.append(outcome)
             if outcome.fatal or outcome.state is CellState.ABANDONED:
@@ -183,6 +219,7 @@ class Sweep:
             self._tainted = False
         if journal is not None:
             record_playbook(journal, played, "", 0)
+            record_conditions(journal, played, [self._serving])
             if played.ok:
                 journal.append("stopped")
         return played.sentence
@@ -205,10 +242,35 @@ class Sweep:
             code, last = Exit.RUN_FAILED, f"{len(failed)} of {pending} cells failed; try only those again with: {again}"
         else:
             code, last = (Exit.TARGET, "") if stop_trouble else (Exit.OK, "")
+        if self.plan.aa and code is Exit.OK:
+            last = self._keep_noise(journal)
         journal.append("end", reason=code.name.lower())
         if last:
             sentences.append(last)
         return SweepEnd(code, tuple(sentences))
+
+    def _keep_noise(self, journal: Journal) -> str:
+        """Journal and keep the noise floor of an A/A sweep; return what it is."""
+        from controller.sweep import noise  # noqa: PLC0415 - only an A/A sweep needs it
+        from controller.sweep.results import read_sweep  # noqa: PLC0415
+
+        found = noise.measure(*read_sweep(self.directory), self.target)
+        if found is None:
+            return (
+                f"no noise floor: that takes {noise.FEWEST_BLOCKS} blocks in which both arms were measured, and a "
+                f"difference below {noise.LARGEST:.0%}."
+            )
+        journal.append("aa_noise", noise=found.noise, blocks=found.blocks, concurrency=list(found.concurrency))
+        simulated = " (simulated)" if self.target.simulated else ""
+        text = (
+            f"the noise floor of {self.target.host} is {found.noise:.2%}{simulated}: two equal arms differ by less in "
+            f"{found.blocks} blocks. Later sweeps of this node use it when it is more than their margin."
+        )
+        try:
+            noise.keep(self.target, found)
+        except InputError as error:
+            return f"{text} But {error.sentence}"
+        return text
 
     def _last_words(self) -> str:
         return (
@@ -216,3 +278,9 @@ class Sweep:
             f"stop it with: python -m controller stop; go on with: "
             f"python -m controller sweep --resume {display(self.directory)}"
         )
+
+
+def _may_go_on(outcomes: list[CellOutcome], interrupts: Interrupts) -> bool:
+    """Return whether more launches make sense: nobody asked to stop, and the target still works."""
+    stopped = any(outcome.fatal or outcome.state is CellState.ABANDONED for outcome in outcomes)
+    return not interrupts.asked and not stopped

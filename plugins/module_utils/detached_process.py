@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -126,6 +127,7 @@ def _become_program(argv: Sequence[str], environment: Mapping[str, str], log: in
     os.setsid()
     os.umask(0o027)
     os.chdir("/")
+    _raise_soft_limits()
     # Python ignores SIGPIPE and SIGXFSZ, and ignored signals stay ignored over exec.
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT):
         signal.signal(ignored, signal.SIG_DFL)
@@ -145,6 +147,14 @@ def _become_program(argv: Sequence[str], environment: Mapping[str, str], log: in
     except OSError as error:
         os.write(3, (error.strerror or str(error)).encode())
         os._exit(127)
+
+
+def _raise_soft_limits() -> None:
+    # A login's soft limits (1024 files) are meant for people; the hard ones are what this machine grants a service.
+    for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_MEMLOCK):
+        hard = resource.getrlimit(limit)[1]
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(limit, (hard, hard))
 
 
 def _close_from(first: int) -> None:

@@ -30,6 +30,11 @@ class UnitState:
         return self.load not in {"not-found", ""}
 
     @property
+    def failed(self) -> bool:
+        """Whether the unit's last run counts as failed."""
+        return self.active == "failed"
+
+    @property
     def running(self) -> bool:
         """Whether the unit runs, or systemd is about to start it again (auto-restart is ``activating``)."""
         return self.exists and self.active in RUNNING_STATES
@@ -104,6 +109,17 @@ class Container:
         return (
             "" if result.returncode == 0 else f"systemctl stop {unit} failed in container {self.vmid}: {result.words()}"
         )
+
+    def forget_failure(self, unit: str) -> str:
+        """Have systemd forget that a unit failed; return "" or why it did not."""
+        try:
+            result = self._execute(["systemctl", "reset-failed", unit], self.timeout_s)
+        except GpuError as error:
+            return error.sentence
+        # A unit whose file is gone is unloaded together with its failure: there is nothing left to forget.
+        if result.returncode == 0 or "not loaded" in result.words():
+            return ""
+        return f"systemctl reset-failed {unit} failed in container {self.vmid}: {result.words()}"
 
     def _execute(self, command: List[str], timeout_s: float) -> CommandResult:
         # --keep-env 0: pct hands the host's whole environment into the container otherwise.

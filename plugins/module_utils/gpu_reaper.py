@@ -134,6 +134,7 @@ class Reaper:
         if self._unit_must_stop(unit, selection):
             view = self._stop_unit(selection)
         view = self._end_ours(view)
+        self._forget_failure(unit)
         view = self._settle(view)
         self._retire_records(view)
         self._judge(view, self._observe(view))
@@ -198,6 +199,19 @@ class Reaper:
         self._ended([Ended(process, STOPPED_BY_UNIT) for process in gone])
         return self.node.look()
 
+    def _forget_failure(self, unit: Optional[UnitState]) -> None:
+        """Leave no failed unit behind: SGLang ends even a clean stop by killing itself, a failure to systemd."""
+        container = self.node.container
+        if self.options.mode != MODE_ALL or container is None or unit is None:
+            return
+        if not (unit.failed or self.result["unit"]["stopped"]):
+            return
+        problem = container.forget_failure(self.options.unit)
+        if problem:
+            self._warn(f"{problem}.")
+        else:
+            self.result["changed"] = True
+
     def _end_ours(self, view: View) -> View:
         for _round in range(MAXIMUM_ROUNDS):
             victims = self._select(view).victims
@@ -256,7 +270,8 @@ class Reaper:
 
     def _predict(self, view: View, selection: Selection, unit: Optional[UnitState]) -> None:
         self._ended([Ended(process, PLANNED) for process in selection.victims])
-        self.result["changed"] = bool(selection.victims) or self._unit_must_stop(unit, selection)
+        forgets = self.options.mode == MODE_ALL and unit is not None and unit.failed
+        self.result["changed"] = bool(selection.victims) or forgets or self._unit_must_stop(unit, selection)
         gone = {process.pid for process in selection.victims}
         self.result["diff"]["after"] = holder_table(view, without=gone)
         if self.options.mode == MODE_ALL:

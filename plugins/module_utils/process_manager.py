@@ -7,9 +7,10 @@ import os
 import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Dict, List, Optional, Sequence, Tuple
 
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.detached_process import base_environment, start_detached
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis import diagnose_text
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.launch_files import LaunchFiles, read_inputs, rotate_log
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.launch_record import (
     LaunchRecord,
@@ -20,7 +21,6 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.listening_port i
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_table import ProcessTable
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_termination import Terminator
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.redaction import redact_text
-from ansible_collections.sglang_ops.eagle3.plugins.module_utils.sglang_failures import find_cause
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.sglang_log import LineAssembler
 
 if TYPE_CHECKING:
@@ -36,7 +36,16 @@ PORT_RELEASE_S = 2.0
 
 
 class LaunchError(Exception):
-    """The launch cannot be started or stopped; the message is one sentence."""
+    """The launch cannot be started or stopped; the message is one sentence, what to do after its first semicolon.
+
+    Args:
+        message: The sentence.
+        failure_class: What kind of failure it is, as in the results of sglang_health.
+    """
+
+    def __init__(self, message: str, failure_class: str = "unknown") -> None:
+        super().__init__(message)
+        self.failure_class = failure_class
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,12 +120,15 @@ class ProcessManager:
         interpreter = wanted.argv[0]
         if not os.access(interpreter, os.X_OK) or Path(interpreter).is_dir():
             raise LaunchError(
-                f"there is no interpreter {interpreter}; create the environment or set sglang_server_python"
+                f"there is no interpreter {interpreter}; create the environment or set sglang_server_python",
+                "no-interpreter",
             )
         for path in wanted.model_paths:
             if path.startswith("/") and not Path(path, "config.json").is_file():
                 state = "holds no config.json" if Path(path).is_dir() else "does not exist"
-                raise LaunchError(f"the model path {path} {state}; correct the path or finish the download")
+                raise LaunchError(
+                    f"the model path {path} {state}; correct the path or finish the download", "no-such-model"
+                )
         ours = {process.pid for process in self.members(record)}
         state_of_port = look_up(wanted.port, ours)
         foreign = {pid: name for pid, name in state_of_port.owners.items() if pid not in ours}
@@ -124,12 +136,14 @@ class ProcessManager:
             pid, name = min(foreign.items())
             raise LaunchError(
                 f"port {wanted.port} is in use by process {pid} ({name}), which is not a launch of ours; "
-                "end that process or set another sglang_server_port"
+                "end that process or set another sglang_server_port",
+                "port-in-use",
             )
         if state_of_port.listening and not state_of_port.owners:
             raise LaunchError(
                 f"port {wanted.port} is in use by a process that cannot be seen from here (another user or container); "
-                "find it with 'ss -ltnp' as root on the host, or set another sglang_server_port"
+                "find it with 'ss -ltnp' as root on the host, or set another sglang_server_port",
+                "port-in-use",
             )
 
     def stop(self, record: LaunchRecord, grace_s: float) -> bool:
@@ -214,7 +228,8 @@ class ProcessManager:
             if time.monotonic() >= deadline:
                 raise LaunchError(
                     f"{wanted.host}:{wanted.port} cannot be bound; set sglang_server_host to an address of this "
-                    "machine and sglang_server_port to a free port that this user may use"
+                    "machine and sglang_server_port to a free port that this user may use",
+                    "port-in-use",
                 )
             time.sleep(0.05)
 
@@ -224,7 +239,8 @@ class ProcessManager:
             if not self.table.is_alive(record.pid, record.start_ticks):
                 status = self._await_exit_status(record)
                 ended = "" if status is None else f" with exit status {status}"
-                raise LaunchError(f"the server died at once{ended}: {_last_words(log_file)}; see {log_file}")
+                words, kind = _last_words(log_file)
+                raise LaunchError(f"the server died at once{ended}: {words}; see {log_file}", kind)
             time.sleep(0.05)
 
     def _await_exit_status(self, record: LaunchRecord) -> Optional[int]:
@@ -237,15 +253,16 @@ class ProcessManager:
         return None
 
 
-def _last_words(log_file: Path) -> str:
-    """The cause in the log, else its last line."""
+def _last_words(log_file: Path) -> Tuple[str, str]:
+    """The cause in the log, else its last line; and its class."""
     assembler = LineAssembler()
     try:
         lines = assembler.feed(log_file.read_bytes()[-LAST_WORDS_BYTES:]) + assembler.rest()
     except OSError:
         lines = []
-    words = find_cause(lines).line or (lines[-1].strip() if lines else "it said nothing")
-    return redact_text(words).rstrip(".")
+    found = diagnose_text(lines)
+    words = found.cause or (lines[-1].strip() if lines else "it said nothing")
+    return redact_text(words).rstrip("."), found.failure_class
 
 
 def describe(argv: Sequence[str], environment: Dict[str, str]) -> str:

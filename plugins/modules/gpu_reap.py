@@ -45,7 +45,8 @@ options:
     description:
       - V(orphans) leaves a live managed launch alone (in the cgroup of the running O(unit), or of a launch record whose
         leader lives) and ends everything else that is ours.
-      - V(all) ends everything that is ours. Afterwards the record of the launch is kept as C(launch.json.last).
+      - V(all) ends everything that is ours. Afterwards the record of the launch is kept as C(launch.json.last), and a
+        failure of the O(unit) is forgotten.
     type: str
     choices: [orphans, all]
     default: orphans

@@ -104,6 +104,13 @@ launch:
   returned: success
   type: dict
   sample: {"pid": 4711, "session": 4711, "port": 8000, "manager": "process"}
+failure:
+  description: >-
+    Why the launch failed: class, phase, cause, remedy, log_tail, survivors, exit_status, as in
+    M(sglang_ops.eagle3.sglang_health).
+  returned: failure
+  type: dict
+  sample: {"class": "port-in-use", "phase": "starting", "cause": "Port 8000 is in use by process 12 (nginx)."}
 """
 
 from typing import TYPE_CHECKING, Any, Dict, Optional
@@ -198,6 +205,20 @@ def _result(before: str, after: str, record: Optional[LaunchRecord], *, changed:
     }
 
 
+def failure(error: Exception) -> Dict[str, Any]:
+    """Return a refused or failed launch in the form of sglang_health."""
+    cause, _, remedy = str(error).rstrip(".").partition("; ")
+    return {
+        "class": getattr(error, "failure_class", "unknown"),
+        "phase": "starting",
+        "cause": f"{cause[:1].upper()}{cause[1:]}.",
+        "remedy": f"{remedy[:1].upper()}{remedy[1:]}." if remedy else "",
+        "log_tail": [],
+        "survivors": [],
+        "exit_status": None,
+    }
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
@@ -215,7 +236,7 @@ def main() -> None:
                 result = apply(module.params, manager, check_mode=False)
     except (LaunchError, LaunchFileError, StartError, FileWriteError) as error:
         message = str(error).rstrip(".")
-        module.fail_json(msg=f"{message[:1].upper()}{message[1:]}.")
+        module.fail_json(msg=f"{message[:1].upper()}{message[1:]}.", failure=failure(error))
     except OSError as error:
         module.fail_json(msg=f"Cannot use {error.filename}: {error.strerror}; run as a user who may.")
     module.exit_json(**result)

@@ -51,4 +51,12 @@ until [[ $(curl -s -o /dev/null -m 5 -w '%{http_code}' "http://127.0.0.1:$port/h
 done
 
 # Read what the server says about itself.
-curl -sf -m 5 "http://127.0.0.1:$port/server_info" >"$node/state/bare_server_info.json"
+info=$node/state/bare_server_info.json
+curl -sf -m 5 "http://127.0.0.1:$port/server_info" >"$info"
+
+# It must be this launch that answers, with the settings that were asked for.
+ss -ltnp "sport = :$port" | grep -q "pid=$pid," || { echo "port $port is not held by $pid" >&2; exit 1; }
+for setting in num_steps num_draft_tokens; do
+    wanted=$(printf '%s\n' "$@" | grep -A1 -x -- "--speculative-${setting//_/-}" | tail -1)
+    grep -q "\"speculative_$setting\": *$wanted[,}]" "$info" || { echo "speculative_$setting is not $wanted" >&2; exit 1; }
+done

@@ -1,13 +1,18 @@
 """What a sweep cell costs beside the server's own loading and the load: the controller against a bare shell script.
 
 Both do the same work on the same simulated node, one after the other, round by round: stop the old server, see that
-the GPUs are free, launch, wait until it is healthy, read /server_info, keep the log. The server's own loading is taken
-out of both in the same way: from the start of its process (kernel clock) until it is serving, watched by a thread of
-the benchmark. No load is sent.
+the GPUs are free, launch, wait until it is healthy, read /server_info and compare, see that this launch answers, keep
+the log. The server's own loading is taken out of both in the same way: from the start of its process (kernel clock)
+until it is serving, watched by a thread of the benchmark; it varies, so that no poll is lucky. No load is sent, but its
+time passes, because Ansible starts up for the next cell meanwhile.
 
+A server looks for SIGTERM every 5 s (sglang 0.5.15, managers/tokenizer_manager.py, sigterm_watchdog). Both wait for
+that at its real length, met at a random moment, unless --shutdown-scale shortens it and leaves the fixed costs alone.
+
+The script asks /health once a second, as such scripts do; each answer costs a real server a token and about a second.
 The processor time of both is printed too: it is what remains comparable on a busy machine.
 
-    python tests/bench/bench_cell_overhead.py [--rounds 7] [--poll 0.2] [--json] [--fail-above 2.0]
+    python tests/bench/bench_cell_overhead.py [--rounds 7] [--poll 1] [--shutdown-scale 1] [--json] [--fail-above 2.0]
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ import argparse
 import contextlib
 import json
 import os
+import random
 import resource
 import subprocess
 import sys
@@ -31,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY))
 
+from controller.ahead import AheadOfTime  # noqa: E402
 from controller.arms import build_arms  # noqa: E402
 from controller.inventory import read_target  # noqa: E402
 from controller.journal import Journal  # noqa: E402
@@ -51,11 +58,14 @@ STEPS = 3
 CPU = ("bare_cpu_s", "controller_cpu_s")
 
 
-class NoLoad:
-    """Sends nothing: the load is no overhead."""
+LOAD_S = 0.5
 
-    levels: Sequence[int] = ()
-    repeats = 0
+
+class NoLoad:
+    """Sends nothing, but takes its time as a load does: the next Ansible starts up meanwhile. Its time is taken out."""
+
+    levels: Sequence[int] = (1,)
+    repeats = 1
 
     def server_info(self, base_url: str) -> Mapping[str, Any]:
         del base_url
@@ -75,6 +85,7 @@ class NoLoad:
         on_tokens: Callable[[int, float], None],
     ) -> Sequence[RequestRecord]:
         del base_url, run, concurrency, warmup, time_scale, on_tokens
+        time.sleep(LOAD_S)
         return []
 
 
@@ -145,8 +156,10 @@ def _started(pid: int) -> float:
 class Bench:
     """One node, used by both in turn."""
 
-    def __init__(self, root: Path, poll_s: float) -> None:
+    def __init__(self, root: Path, poll_s: float, shutdown_scale: float) -> None:
         self.simulated = SimulatedSweep.create(root)
+        self.simulated.node.configure(shutdown_scale=shutdown_scale)
+        self._shutdown_scale = shutdown_scale
         os.environ.update(self.simulated.environment)
         self.poll_s = poll_s
         self.node = self.simulated.node.path
@@ -175,23 +188,26 @@ class Bench:
             self.plan,
             root,
             self.target.variables,
-            Playbooks(self.target),
+            AheadOfTime(Playbooks(self.target)),
             NoLoad(),
             self.journal,
             SilentWatcher(),
             interrupts,
         )
         self._log: Any = None
+        self._random = random.Random(0)
+        self._loading_scale = float(json.loads((self.node / "node.json").read_text())["loading_scale"])
         self._number = 0
 
     def controller(self) -> tuple[float, float]:
         """Run one cell; return its wall time, the server's loading, in seconds."""
         cell: Cell = self.plan.cells[self._number]
         self._number += 1
+        self._vary_loading()
         loading = Loading(self.node, self.simulated.port, self.old)
         started = time.perf_counter()
-        outcome = self.runner.run(cell, 1, self._log)
-        wall = time.perf_counter() - started
+        outcome = self.runner.run(cell, 1, self._log, (self.plan.cells[self._number], 1))
+        wall = time.perf_counter() - started - 2 * LOAD_S  # warm-up and one run
         if outcome.state.value != "done":
             raise SystemExit(f"the controller's cell failed: {outcome.failure}")
         self._log = outcome.log
@@ -212,6 +228,7 @@ class Bench:
             "--",
             *launch["argv"],
         ]
+        self._vary_loading()
         loading = Loading(self.node, self.simulated.port, self.old)
         started = time.perf_counter()
         subprocess.run(command, env=os.environ | launch["environment"], check=True)
@@ -238,7 +255,16 @@ class Bench:
         record |= {"pid": self.old, "session": self.old, "start_ticks": int(fields[19]), "started_at": time.time()}
         path.write_text(json.dumps(record))
 
+    def pass_time(self) -> None:
+        """Let the server run on for a while, so that SIGTERM meets its 5 s tick at a random moment."""
+        time.sleep(self._random.uniform(0, 5 * self._shutdown_scale))
+
+    def _vary_loading(self) -> None:
+        # Loading that always ends at the same moment would favour or punish a poll by accident.
+        self.simulated.node.configure(loading_scale=self._loading_scale * self._random.uniform(0.5, 2.5))
+
     def close(self) -> None:
+        self.runner.playbooks.discard()
         self.simulated.clean()
         self.journal.close()
 
@@ -247,20 +273,23 @@ def main() -> int:
     """Run the rounds and print both overheads and their ratio."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--poll", type=float, default=0.2, help="seconds between two curls of the shell script")
+    parser.add_argument("--poll", type=float, default=1.0, help="seconds between two curls of the shell script")
+    parser.add_argument("--shutdown-scale", type=float, default=1.0, help="1: a stop takes as long as the real one")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--fail-above", type=float, help="exit with 1 when the ratio of the medians is larger")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        bench = Bench(Path(folder), options.poll)
+        bench = Bench(Path(folder), options.poll, options.shutdown_scale)
         try:
             bench.prepare()
             rows = []
             for number in range(options.rounds):
+                bench.pass_time()
                 bench.hand_over_to_bare()
                 before = child_cpu_s()
                 bare_wall, bare_loading = bench.bare()
                 bare_cpu = child_cpu_s() - before
+                bench.pass_time()
                 bench.hand_over_to_controller()
                 before = child_cpu_s()
                 wall, loading = bench.controller()
@@ -285,7 +314,17 @@ def main() -> int:
     ratio = controller / bare
     medians = {"bare_s": bare, "controller_s": controller, "ratio": ratio}
     if options.json:
-        print(json.dumps({"simulated": True, "poll_s": options.poll, "rounds": rows, **medians}))
+        print(
+            json.dumps(
+                {
+                    "simulated": True,
+                    "poll_s": options.poll,
+                    "shutdown_scale": options.shutdown_scale,
+                    "rounds": rows,
+                    **medians,
+                }
+            )
+        )
     else:
         print(f"medians of {len(rows)} rounds on a simulated node (seconds beside loading and load):")
         print(f"bare shell script {bare:.2f} s, controller {controller:.2f} s, ratio {ratio:.2f}")

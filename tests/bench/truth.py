@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from controller.analysis.model import Launch, Run
 from controller.analysis.result import RecommendationStatus, Verdict
+from controller.analysis.stopping import next_look, open_arms, planned_looks
 from controller.analysis.sweep import analyse
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ LENGTH = 2.4
 REQUESTS = 8
 TOKENS = 256
 CLAIMS = frozenset({Verdict.PAYS, Verdict.HURTS})
+PAYS = frozenset({Verdict.PAYS})
 WINNERS = frozenset({RecommendationStatus.CONFIRMED, RecommendationStatus.UNCONFIRMED})
 
 
@@ -123,6 +125,48 @@ def claim_rate(truth: Truth, sweeps: int, seed: int, *, verdicts: frozenset[Verd
     return hits / sweeps
 
 
+def grown(truth: Truth, looks: tuple[int, ...], sweeps: int, seed: int, *, honest: bool = True) -> Iterator[Outcome]:
+    """Yield sweeps that add blocks for their undecided arms, as the stop rule of ``sweep`` does.
+
+    ``honest=False`` gives each look the whole error rate, to show what that costs.
+    """
+    most = dataclasses.replace(truth, blocks=looks[-1])
+    for launches in draw(most, sweeps, seed):
+        limits = dict.fromkeys({launch.arm for launch in launches}, looks[0])
+        at: int | None = looks[0]
+        while at is not None:
+            seen = [launch for launch in launches if launch.block < limits[launch.arm]]
+            analysis = analyse(seen, looks=len(looks) if honest else 1)
+            undecided, blocks = open_arms(analysis), at
+            at = next_look(looks, at) if undecided else None
+            if at is not None:
+                limits |= dict.fromkeys(("baseline", *undecided), at)
+        yield Outcome(analysis, blocks)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a sweep with the stop rule ended, and after how many blocks."""
+
+    analysis: SweepAnalysis
+    blocks: int
+
+    def claims(self, verdicts: frozenset[Verdict]) -> bool:
+        """Return whether any arm got one of ``verdicts``."""
+        return any(arm.verdict in verdicts for arm in self.analysis.levels[0].arms)
+
+
+def stop_rule_rate(
+    truth: Truth, looks: tuple[int, ...], sweeps: int, seed: int, verdicts: frozenset[Verdict], *, honest: bool = True
+) -> tuple[float, float]:
+    """Return the share of sweeps with a claim, and how many blocks they took on average."""
+    hits = blocks = 0
+    for outcome in grown(truth, looks, sweeps, seed, honest=honest):
+        hits += outcome.claims(verdicts)
+        blocks += outcome.blocks
+    return hits / sweeps, blocks / sweeps
+
+
 def coverage(truth: Truth, sweeps: int, seed: int) -> dict[str, float]:
     """Return how often each 95 % interval of the first arm holds the true value."""
     speedup = math.exp(truth.effects[0])
@@ -181,16 +225,30 @@ def main() -> None:
     print("\nFalse claims (any arm of the sweep), must be at most 5 %")
     for name, truth, verdicts in (
         ("3 arms equal to the baseline: PAYS or HURTS", Truth((0.0, 0.0, 0.0)), CLAIMS),
-        ("1 arm exactly at +2 %: PAYS", Truth((margin,)), frozenset({Verdict.PAYS})),
-        ("3 arms exactly at +2 %: PAYS", Truth((margin,) * 3), frozenset({Verdict.PAYS})),
+        ("1 arm exactly at +2 %: PAYS", Truth((margin,)), PAYS),
+        ("3 arms exactly at +2 %: PAYS", Truth((margin,) * 3), PAYS),
         ("3 arms exactly at -2 %: HURTS", Truth((-margin,) * 3), frozenset({Verdict.HURTS})),
         ("1 arm exactly at +2 %: EQUAL, quiet launches (0.2 %)", Truth((margin,), sd_launch=0.002, sd_run=0.001),
          frozenset({Verdict.EQUAL})),
-        ("lucky launches, 94 in one of five, else 60, against 82.5: PAYS", STORY, frozenset({Verdict.PAYS})),
+        ("lucky launches, 94 in one of five, else 60, against 82.5: PAYS", STORY, PAYS),
         ("the same, 1 block", dataclasses.replace(STORY, blocks=1), CLAIMS | {Verdict.EQUAL}),
-        ("the same, 3 blocks: PAYS", dataclasses.replace(STORY, blocks=3), frozenset({Verdict.PAYS})),
+        ("the same, 3 blocks: PAYS", dataclasses.replace(STORY, blocks=3), PAYS),
     ):  # fmt: skip
         print(f"  {name:66} {claim_rate(truth, sweeps, seed, verdicts=verdicts):7.2%}")
+    looks = planned_looks(5, 15)
+    places = ", ".join(map(str, looks))
+    print(f"\nFalse claims with the stop rule (looks at {places} blocks), must be at most 5 %; mean blocks")
+    for name, truth, verdicts in (
+        ("3 arms equal to the baseline: PAYS or HURTS", Truth((0.0, 0.0, 0.0)), CLAIMS),
+        ("1 arm exactly at +2 %: PAYS", Truth((margin,)), PAYS),
+        ("3 arms exactly at +2 %: PAYS", Truth((margin,) * 3), PAYS),
+        ("3 arms exactly at -2 %: HURTS", Truth((-margin,) * 3), frozenset({Verdict.HURTS})),
+        ("lucky launches, as above: PAYS", STORY, PAYS),
+    ):
+        rate, blocks = stop_rule_rate(truth, looks, sweeps, seed, verdicts)
+        print(f"  {name:66} {rate:7.2%} {blocks:6.1f}")
+    rate, blocks = stop_rule_rate(Truth((margin,)), tuple(range(5, 16)), sweeps, seed, PAYS, honest=False)
+    print(f"  {'not the rule: a look after every block, each at 95 %, 1 arm at +2 %':66} {rate:7.2%} {blocks:6.1f}")
     print("\nCoverage of 95 % intervals, must be 93 to 97 %")
     for blocks in (3, 5, 10):
         found = coverage(Truth((0.10,), blocks=blocks), sweeps, seed)
@@ -203,10 +261,14 @@ def main() -> None:
     print("  gain   " + "".join(f"{blocks:>8}" for blocks in (3, 4, 5, 6, 8, 10)))
     for gain in (0.03, 0.05, 0.07, 0.10, 0.15):
         shares = [
-            claim_rate(Truth((math.log1p(gain),), blocks=blocks), sweeps // 4, seed, verdicts=frozenset({Verdict.PAYS}))
+            claim_rate(Truth((math.log1p(gain),), blocks=blocks), sweeps // 4, seed, verdicts=PAYS)
             for blocks in (3, 4, 5, 6, 8, 10)
         ]
         print(f"  {gain:+5.0%}  " + "".join(f"{share:8.0%}" for share in shares))
+    print(f"\nPower with the stop rule (looks at {places} blocks): share with PAYS, mean blocks")
+    for gain in (0.03, 0.05, 0.07, 0.10):
+        rate, blocks = stop_rule_rate(Truth((math.log1p(gain),)), looks, sweeps // 4, seed, PAYS)
+        print(f"  {gain:+5.0%} {rate:8.0%} {blocks:6.1f}")
     print(f"\n{time.perf_counter() - start:.0f} s")
 
 

@@ -103,11 +103,14 @@ def test_trouble_with_the_command_itself(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_simulated_node_is_its_own_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    target = Target(Path("/i"), "simulated", {"simulator_node": "/node"})
+    target = Target(Path("/i"), "simulated", {"simulator_node": "{{ lookup('env', 'CONTROLLER_SIMULATOR_NODE') }}"})
     monkeypatch.delenv("CONTROLLER_SIMULATOR_NODE", raising=False)
     first = target.lock_identity
+    assert str(first["simulator_node"]).endswith("/.simulator/node"), "two checkouts are two machines"
     monkeypatch.setenv("CONTROLLER_SIMULATOR_NODE", "/other")
     assert target.lock_identity != first
+    named = Target(Path("/i"), "simulated", {"simulator_node": "/node"})
+    assert named.lock_identity["simulator_node"] == "/node"
     assert target.title == "simulated (simulated)"
     assert target.manager == "systemd"
     assert target.log_directory is None

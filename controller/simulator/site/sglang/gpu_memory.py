@@ -75,6 +75,7 @@ class GpuMemory:
         # Named only once it is locked: nobody may take the file of a process that is just starting for a stale one.
         unnamed = self.directory / f".{_own_name()}.new"
         self._descriptor = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
+        os.fchmod(self._descriptor, 0o666)  # servers of other users ask who holds it, as they may with real devices
         fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         unnamed.rename(self.directory / _own_name())
 

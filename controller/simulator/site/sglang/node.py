@@ -40,7 +40,8 @@ class Node:
 
     Attributes:
         time_scale: wire seconds per simulated second while serving (0.1 = ten times faster than the real machine).
-        loading_scale: the same for start-up, polling intervals and shutdown.
+        loading_scale: the same for start-up and polling intervals.
+        shutdown_scale: the same for the time that a server takes to notice SIGTERM (loading_scale unless set).
         seed: start of every pseudo-random draw.
     """
 
@@ -49,6 +50,7 @@ class Node:
         self.settings = settings
         self.time_scale = float(settings.get("time_scale", 1.0))
         self.loading_scale = float(settings.get("loading_scale", self.time_scale))
+        self.shutdown_scale = float(settings.get("shutdown_scale", self.loading_scale))
         self.seed = int(settings.get("seed", 1))
         self.profile = str(settings.get("profile", "story"))
         self.gpus: list[dict[str, Any]] = settings["gpus"]
@@ -67,8 +69,12 @@ class Node:
         return cls(path.parent, settings)
 
     def loading(self, seconds: float, at_least: float = 0.0) -> float:
-        """Return wire seconds for a start-up, polling or shutdown time of the real server."""
+        """Return wire seconds for a start-up or polling time of the real server."""
         return max(seconds * self.loading_scale, at_least)
+
+    def shutdown(self, seconds: float, at_least: float = 0.0) -> float:
+        """Return wire seconds for a time of the real server's shutdown."""
+        return max(seconds * self.shutdown_scale, at_least)
 
     def random(self, *purpose: object) -> random.Random:
         """Return a generator which repeats for the same seed and purpose."""

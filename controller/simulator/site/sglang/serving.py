@@ -149,7 +149,7 @@ class Server:
 
     async def _drain(self) -> None:
         """Look every 5 s; once told to end, wait without limit for running requests (``sigterm_watchdog``)."""
-        tick = self._node.loading(5.0, at_least=0.02)
+        tick = self._node.shutdown(5.0, at_least=0.02)
         while not self._application.shutting_down:  # noqa: ASYNC110 - the delay is part of what is simulated
             await asyncio.sleep(tick)
         while True:

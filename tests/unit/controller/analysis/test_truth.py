@@ -8,7 +8,7 @@ import math
 import pytest
 
 from controller.analysis.result import Verdict
-from tests.bench.truth import STORY, Truth, claim_rate, coverage, reproduction
+from tests.bench.truth import STORY, Truth, claim_rate, coverage, reproduction, stop_rule_rate
 
 MARGIN = math.log(1.02)
 SWEEPS = 400
@@ -22,6 +22,19 @@ def test_equal_arms_are_rarely_told_apart() -> None:
 @pytest.mark.parametrize(("effect", "verdict"), [(MARGIN, Verdict.PAYS), (-MARGIN, Verdict.HURTS)])
 def test_arms_at_the_margin_are_rarely_claimed(effect: float, verdict: Verdict) -> None:
     assert claim_rate(Truth((effect,) * 3), SWEEPS, seed=12, verdicts=frozenset({verdict})) <= 0.05
+
+
+def test_the_stop_rule_keeps_the_error_rate() -> None:
+    for truth in (Truth((MARGIN,)), Truth((MARGIN,) * 3)):
+        rate, blocks = stop_rule_rate(truth, (5, 10, 15), SWEEPS, 18, frozenset({Verdict.PAYS}))
+        assert rate <= 0.05
+        assert blocks > 10
+
+
+def test_the_stop_rule_decides_what_is_clear_without_adding_much() -> None:
+    rate, blocks = stop_rule_rate(Truth((0.10,)), (5, 10, 15), 100, 19, frozenset({Verdict.PAYS}))
+    assert rate > 0.95
+    assert blocks < 7
 
 
 def test_intervals_cover() -> None:

@@ -42,7 +42,7 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ["plan"],
         ["plan", "--steps", "2", "--concurrency", "0"],
         ["plan", "--steps", "2", "--concurrency", "4,4"],
-        ["plan", "--steps", "2", "--concurrency", "64"],
+        ["plan", "--steps", "2", "--concurrency", "64", "--max-running-requests", "16"],
         ["plan", "--steps", "2", "--blocks", "0"],
         ["plan", "--steps", "2", "--workload", "nonsense"],
         ["plan", "--steps", "2", "--arm", "x"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,8 +86,17 @@ class FakePlaybooks:
     answer: Callable[[int, Mapping[str, Any]], PlaybookRun] = lambda _, variables: healthy(variables)
     deploy_answer: Callable[[Mapping[str, Any]], PlaybookRun] = lambda _: STOPPED
     stop_answer: PlaybookRun = STOPPED
+    identity_answer: PlaybookRun = STOPPED
     health_answer: PlaybookRun = STOPPED
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    prepared: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+    def prepare(self, playbook: str, *, directory: Path, extra_vars: Mapping[str, Any]) -> None:
+        del directory
+        self.prepared.append((playbook, dict(extra_vars)))
+
+    def discard(self) -> None:
+        pass
 
     def run(
         self,
@@ -107,6 +116,8 @@ class FakePlaybooks:
         if playbook == "deploy":
             assert tags == ("draft_config", "nccl_env")
             return self.deploy_answer(variables)
+        if playbook == "identity":
+            return self.identity_answer
         if playbook == "health":
             return self.health_answer
         if on_phase:
@@ -133,10 +144,13 @@ class FakeLoad:
     answer: Callable[[int], Sequence[RequestRecord]] | None = None
     calls: list[dict[str, Any]] = field(default_factory=list)
     flushed: int = 0
+    info: Callable[[int], Mapping[str, Any]] = lambda _: {}
+    asked: int = 0
 
     def server_info(self, base_url: str) -> Mapping[str, Any]:
         del base_url
-        return {}
+        self.asked += 1
+        return self.info(self.asked - 1)
 
     def flush_cache(self, base_url: str) -> None:
         assert base_url == "http://server"
@@ -176,9 +190,10 @@ class Notes(SilentWatcher):
         self.ended.append((cell.cell_id, state, text))
 
 
-def plan(blocks: int = 2) -> Plan:
+def plan(blocks: int = 2, **changes: Any) -> Plan:
     arms = build_arms((2, 3))
-    return Plan(
+    values: dict[str, Any] = {"max_blocks": blocks, "looks": (blocks,)} | changes
+    usual = Plan(
         sweep_id="S1",
         created="2026-01-01T00:00:00+00:00",
         inventory="/inventory",
@@ -193,6 +208,7 @@ def plan(blocks: int = 2) -> Plan:
         cuda_graph_max_bs=8,
         simulated=True,
     )
+    return replace(usual, **values)
 
 
 def sweep(

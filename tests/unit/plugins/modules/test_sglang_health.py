@@ -55,6 +55,8 @@ class Launch:
             "slice_s": 10.0,
             "budget_s": 60.0,
             "log_tail": 80,
+            "phase_limits": {},
+            "nvidia_smi": "",
             "systemctl": "systemctl",
         }
         return {**options, **changes}
@@ -108,7 +110,7 @@ def test_a_crash_is_explained(launch: Launch) -> None:
     failure = result["failure"]
     assert result["dead"]
     assert failure["class"] == "kv-oom"
-    assert failure["phase"] == "weights"
+    assert failure["phase"] == "memory_pool"
     assert failure["cause"].startswith("RuntimeError: Not enough memory")
     assert "sglang::schedul" in {survivor["name"] for survivor in failure["survivors"]}
     assert "remedy: raise sglang_server_mem_fraction_static" in result["msg"]
@@ -140,6 +142,40 @@ def test_a_death_is_seen_within_two_seconds(launch: Launch, victim: str) -> None
         assert [survivor["name"] for survivor in result["failure"]["survivors"]] == ["sglang::schedul"]
     else:
         assert "lost its scheduler process" in result["msg"]
+
+
+def test_a_phase_that_stands_still_is_a_stall_with_evidence(launch: Launch) -> None:
+    launch.start("stalls")
+    result = launch.settle(phase_limits={"weights": 0.5})
+    assert result["stalled"]
+    assert not result["dead"]
+    assert not result["timed_out"]
+    assert "has not advanced for" in result["msg"]
+    assert "(limit 0.5 s) in phase weights" in result["msg"]
+    evidence = result["failure"]["evidence"]
+    assert "sglang::schedul" in {process["name"] for process in evidence["processes"]}
+    assert {process["state"] for process in evidence["processes"]} <= {"S", "R"}
+    assert evidence["gpus"] == []
+
+
+def test_the_next_launch_is_estimated_from_the_last(launch: Launch) -> None:
+    launch.start("serves")
+    ready = launch.settle()
+    assert ready["eta_s"] == 0.0
+    history = json.loads((launch.folder / "state" / "phase_history.json").read_text())
+    assert [key.split("|")[0] for key in history["launches"]] == ["0.5.15"]
+    apply({**parameters(launch.folder, launch.port), "state": "stopped"}, launch.manager, check_mode=False)
+    launch.start("stalls")
+    result, _ = launch.look()
+    assert result["eta_s"] is not None
+    assert result["eta_s"] >= 0
+
+
+def test_a_phase_that_does_not_exist_is_refused(launch: Launch, capsys: pytest.CaptureFixture[str]) -> None:
+    launch.start("stalls")
+    with patch_module_args(launch.options(phase_limits={"graphs": 5})), pytest.raises(SystemExit):
+        sglang_health.main()
+    assert "phase_limits names 'graphs', which is no phase" in capsys.readouterr().out
 
 
 def test_the_budget_ends_a_stall(launch: Launch) -> None:

@@ -63,6 +63,10 @@ def test_start_is_idempotent_and_detached(server: Server) -> None:
     environment = Path(f"/proc/{launch['pid']}/environ").read_text().split("\0")
     assert sorted(word.split("=")[0] for word in environment if word) == ["HOME", "LANG", "NCCL_PROTO", "PATH"]
     assert Path(launch["log_file"]).stat().st_mode & 0o777 == 0o640
+    limits = Path(f"/proc/{launch['pid']}/limits").read_text().splitlines()
+    for name in ("Max open files", "Max locked memory"):
+        soft, hard = next(line for line in limits if line.startswith(name)).removeprefix(name).split()[:2]
+        assert soft == hard
     record = server.manager.files.directory / "launch.json"
     assert record.stat().st_mode & 0o777 == 0o600
 
@@ -221,3 +225,17 @@ def test_the_module_itself(server: Server, capsys: pytest.CaptureFixture[str]) -
     assert refused["msg"].endswith(".")
     missing = run_module(capsys, {"state_dir": arguments["state_dir"]})
     assert "missing" in missing["msg"]
+
+
+def test_a_failure_has_class_cause_and_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        wanted = parameters(tmp_path, busy.getsockname()[1], "serves")
+        with patch_module_args(wanted), pytest.raises(SystemExit):
+            sglang_process.main()
+    found = json.loads(capsys.readouterr().out)["failure"]
+    assert found["class"] == "port-in-use"
+    assert found["cause"].startswith("Port ")
+    assert found["remedy"].startswith("End that process")
+    assert sglang_process.failure(StartError("cannot start x"))["class"] == "unknown"
