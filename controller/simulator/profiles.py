@@ -52,12 +52,12 @@ _PROFILES: dict[str, dict[str, Any]] = {
     "story": {
         "description": "Speculation hurts: 83 tok/s without, about 60 tok/s with three steps (simulated).",
         "time_scale": 0.1,
-        "loading_scale": 0.01,
+        "loading_scale": 0.005,
     },
     "pays": {
         "description": "Speculation pays: the same machine with a fitting draft, L(3) = 2.9 (simulated).",
         "time_scale": 0.1,
-        "loading_scale": 0.01,
+        "loading_scale": 0.005,
         "speed": {"acceptance": [0.8, 0.78, 0.775]},
     },
     "fast": {
