@@ -4,7 +4,8 @@
 #   tests/gpu/story.sh INVENTORY OUT [CHAPTER…]
 #
 # Chapters (default: all, in this order):
-#   clash    deploy without the draft patch: SGLang itself must refuse the pair, and the play must say why
+#   doctor   controller doctor: must name the clash of context lengths before anything starts
+#   clash    deploy without preflight and draft patch: SGLang itself must refuse the pair, and the play must say why
 #   deploy   deploy.yml: zombies cleaned, draft patched, NCCL environment proved, server healthy
 #   again    deploy.yml once more: nothing may change
 #   request  one request, with the answer kept (N, V and the server's own acceptance figures)
@@ -17,7 +18,7 @@ cd "$(dirname "$(readlink -f "$0")")/../.."
 inventory=$1
 out=$(readlink -m "$2")
 shift 2
-chapters=${*:-clash deploy again request sweep stop}
+chapters=${*:-doctor clash deploy again request sweep stop}
 python=${PYTHON:-python3}
 mkdir -p "$out"
 export ANSIBLE_NOCOLOR=1
@@ -47,8 +48,13 @@ play() { # NAME ARGS…: keeps the play's output, returns its status
 for chapter in $chapters; do
   say "$chapter"
   case $chapter in
+  doctor)
+    "$python" -m controller doctor --inventory "$inventory" --json >"$out/doctor.json"
+    printf 'doctor: exit %s\n' $? | tee -a "$out/story.txt"
+    expect "it names the clash of context lengths" "$python" tests/gpu/check_is_bad.py "$out/doctor.json" context-length
+    ;;
   clash)
-    play clash deploy.yml --skip-tags draft_config
+    play clash deploy.yml --skip-tags preflight,draft_config
     expect "the play fails" test $? -ne 0
     expect "it names the clash of context lengths" grep -q "greater than the derived context_length" "$out/clash.txt"
     ;;
