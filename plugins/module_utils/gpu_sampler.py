@@ -43,14 +43,18 @@ class GpuSampler:
         source = inspect.getsource(gpu_sampling)
         paths = [str(self._directory / name) for name in (HEALTH_FILE, RESULT_FILE)]
         child = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", source, *paths, nvidia_smi, str(interval_s)],
-            stdin=subprocess.DEVNULL,
+            [sys.executable, "-I", "-S", "-", *paths, nvidia_smi, str(interval_s)],
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",
             env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
             start_new_session=True,
         )
+        # The program goes in by standard input: no file of it is on the target, and a process list stays readable.
+        assert child.stdin is not None  # noqa: S101 - asked for above
+        with child.stdin as program:
+            program.write(source.encode())
         note = {"pid": child.pid, "start_ticks": self._table.start_ticks(child.pid)}
         try:
             (self._directory / PROCESS_FILE).write_text(json.dumps(note), encoding="utf-8")

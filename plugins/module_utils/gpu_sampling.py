@@ -1,6 +1,6 @@
 """Watch clocks, temperature, power and memory of the GPUs while a launch serves. Standard library only.
 
-The text of this file is also run as a program of its own (``python -I -S -c``), so it imports nothing of the
+The text of this file is also run as a program of its own (``python -I -S -``), so it imports nothing of the
 collection. It waits until the health module has noted that the launch serves, looks every few seconds, and keeps a
 summary in a file. It ends when another launch is noted, when it is told to, or after its longest time: it cannot be
 forgotten.
