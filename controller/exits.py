@@ -19,7 +19,7 @@ class Exit(IntEnum):
 
 MEANINGS: dict[Exit, str] = {
     Exit.OK: "done",
-    Exit.RUN_FAILED: "a cell of the sweep failed, or the verdict gate said no",
+    Exit.RUN_FAILED: "a cell of the sweep failed, a verdict gate said no, or diagnose found a problem",
     Exit.USAGE: "bad usage or bad input",
     Exit.TARGET: "the target cannot be reached, or Ansible failed on it",
     Exit.LOCKED: "another sweep holds the node",
