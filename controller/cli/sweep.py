@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 @click.option("--leave-running", is_flag=True, help="Leave the last server running.")
 @click.option("--keep-going", is_flag=True, hidden=True, help="The default: a failed cell does not end the sweep.")
 @click.option("--plain", is_flag=True, help="Plain lines instead of the live display.")
+@click.option(
+    "--no-report", is_flag=True, help="Do not write report.html and the other files of the report at the end."
+)
 @click.option("--dry-run", is_flag=True, help="Only print the plan, as the command plan does.")
 @json_option
 @debug_option
@@ -51,6 +54,7 @@ def sweep(
     leave_running: bool,
     keep_going: bool,
     plain: bool,
+    no_report: bool,
     dry_run: bool,
     as_json: bool,
     **plan_arguments: Any,  # noqa: ANN401 - what click read, checked in read_options
@@ -68,8 +72,9 @@ def sweep(
 
     One block is one launch of every arm, in an order that is random and balanced over blocks. When an arm pays, winner
     and baseline are launched again on fresh launches. A failed cell does not end the sweep; Ctrl-C stops the
-    server and the sweep can be resumed. Exit codes: 0 done, 1 a cell failed, 2 bad input, 3 target or Ansible failed,
-    4 locked, 5 interrupted, 6 journal not writable.
+    server and the sweep can be resumed. At the end the report is written beside what was measured, report.html first.
+    Exit codes: 0 done, 1 a cell failed, 2 bad input, 3 target or Ansible failed, 4 locked, 5 interrupted, 6 journal not
+    writable.
     """
     from controller.cli.progress import make_watcher  # noqa: PLC0415 - a dry run shows no progress
 
@@ -94,7 +99,13 @@ def sweep(
         end = one.run()
     from controller.cli.show import show_sweep  # noqa: PLC0415 - the analysis is only needed at the end
 
-    show_sweep(one.directory, as_json=as_json, sentences=end.sentences, exit_code=end.exit_code)
+    try:
+        show_sweep(one.directory, as_json=as_json, sentences=end.sentences, exit_code=end.exit_code)
+    finally:  # whoever read our output may have gone
+        if not no_report:
+            from controller.cli.keep_report import keep_report  # noqa: PLC0415
+
+            click.echo(keep_report(one.directory), err=True)
     return int(end.exit_code)
 
 
