@@ -9,18 +9,13 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import click
-
-from controller.cli.options import debug_option, find_target, json_option, target_options
-from controller.exits import Exit, InputError, TargetError
-from controller.paths import REPOSITORY
-from controller.playbooks import Playbooks
-
-# The classifier is part of the collection, because the health check uses it on the target.
-sys.path.insert(0, str(REPOSITORY / "collections"))
-
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_classes import CLASSES
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_reader import diagnose_file
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.redaction import redact_text
+
+from controller.cli.options import debug_option, find_target, json_option, target_options
+from controller.exits import Exit, InputError, TargetError
+from controller.playbooks import Playbooks
 
 if TYPE_CHECKING:
     from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_model import Diagnosis

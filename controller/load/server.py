@@ -6,7 +6,7 @@ import json
 import time
 from typing import Any
 
-from controller.load.redact import redact
+from controller.redaction import redact
 
 BUSY = 400  # SGLang refuses to flush while requests are pending
 

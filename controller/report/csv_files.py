@@ -6,7 +6,7 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
-from controller.load.redact import redact
+from controller.redaction import redact
 from controller.report.charts.phases import PHASES
 from controller.report.rows import COLUMNS, launch_rows
 

@@ -6,10 +6,10 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-from controller.load.redact import redact
+from controller.redaction import redact
+from controller.sweep.files import JOURNAL
 from controller.sweep.results import analyse, read_sweep
 from controller.sweep.state import CellState
-from controller.sweep.sweep import JOURNAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from controller.load.redact import redact
+from controller.redaction import redact
 from controller.report.facts import as_text
 
 if TYPE_CHECKING:

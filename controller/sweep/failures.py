@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.load.redact import redact
+from controller.redaction import redact
 
 if TYPE_CHECKING:
     from controller.load.records import RequestRecord

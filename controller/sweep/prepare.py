@@ -16,18 +16,19 @@ import controller
 from controller.ahead import AheadOfTime
 from controller.analysis.stopping import planned_looks
 from controller.exits import InputError, JournalError
-from controller.load.redact import redact
 from controller.load.workload import Workload, WorkloadError
 from controller.load.workload import load as load_workload
 from controller.paths import display
 from controller.plan import DEFAULT_MARGIN, Plan, schedule
 from controller.playbooks import Playbooks
+from controller.redaction import redact
+from controller.sweep.files import JOURNAL, PLAN, PROMPTS
 from controller.sweep.http_load import HttpLoad
 from controller.sweep.leftovers import RunningNote
 from controller.sweep.noise import known as known_noise
 from controller.sweep.results import read_sweep
 from controller.sweep.state import SweepState
-from controller.sweep.sweep import JOURNAL, PLAN, PROMPTS, Sweep
+from controller.sweep.sweep import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -165,7 +166,17 @@ def new_sweep(plan: Plan, workload: Workload, context: Context) -> Sweep:
         InputError: the directory holds a sweep already.
         JournalError: it cannot be written.
     """
-    directory = context.directory
+    write_sweep(plan, workload, context.directory)
+    return _sweep(plan, workload, SweepState(), context)
+
+
+def write_sweep(plan: Plan, workload: Workload, directory: Path) -> None:
+    """Write plan and prompts into a new sweep directory.
+
+    Raises:
+        InputError: the directory holds a sweep already.
+        JournalError: it cannot be written.
+    """
     if (directory / PLAN).exists() or (directory / JOURNAL).exists():
         raise InputError(
             f"{display(directory)} holds a sweep already; go on with it: sweep --resume {display(directory)}"
@@ -179,7 +190,6 @@ def new_sweep(plan: Plan, workload: Workload, context: Context) -> Sweep:
             f"cannot write the sweep directory {directory}: {error.strerror}; nothing was started."
         ) from error
     plan.write(directory / PLAN)
-    return _sweep(plan, workload, SweepState(), context)
 
 
 def resumed_sweep(context: Context) -> Sweep:
@@ -197,6 +207,15 @@ def resumed_sweep(context: Context) -> Sweep:
             f"the sweep in {display(directory)} measured {plan.limit}{' (simulated)' if plan.simulated else ''}, "
             f"not {target.title}: figures of different machines are not mixed. Give its inventory with --inventory."
         )
+    return _sweep(plan, frozen_workload(plan, directory), state, context)
+
+
+def frozen_workload(plan: Plan, directory: Path) -> Workload:
+    """Return the prompts that a sweep began with.
+
+    Raises:
+        InputError: they cannot be read, or are others.
+    """
     try:
         workload = load_workload(directory / PROMPTS, **plan.workload)
     except (WorkloadError, OSError, UnicodeDecodeError) as error:
@@ -206,7 +225,7 @@ def resumed_sweep(context: Context) -> Sweep:
             f"{display(directory / PROMPTS)} is not what the sweep began with; launches with different prompts are "
             "not mixed. Restore the file, or start a new sweep."
         )
-    return _sweep(plan, workload, state, context)
+    return workload
 
 
 def api_key(variables: Mapping[str, Any]) -> str | None:
@@ -232,13 +251,18 @@ def _sweep(plan: Plan, workload: Workload, state: SweepState, context: Context) 
         note=note,
         leave_running=context.leave_running,
         accept_changes=context.accept_changes,
-        header={
-            "versions": _versions(),
-            "arguments": redact(list(context.arguments)),
-            "machine": platform.node(),
-            "target": target.title,
-        },
+        header=describe(context.arguments, target.title),
     )
+
+
+def describe(arguments: Sequence[str], target: str) -> dict[str, Any]:
+    """Return what the journal keeps about who runs the sweep, with what, on what."""
+    return {
+        "versions": _versions(),
+        "arguments": redact(list(arguments)),
+        "machine": platform.node(),
+        "target": target,
+    }
 
 
 def _versions() -> dict[str, str]:

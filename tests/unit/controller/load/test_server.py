@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from controller.load.redact import REDACTED, redact
 from controller.load.server import ServerError, flush_cache, server_info
+from controller.redaction import REDACTED, redact
 from tests.unit.controller.load.scripted_server import plain, serving
 
 
