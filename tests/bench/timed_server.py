@@ -37,6 +37,8 @@ class TimedServer:
             if head.startswith(b"GET /timings"):
                 content = json.dumps(self.timings).encode()
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(content) + content)
+            elif head.startswith(b"GET "):  # what other clients ask for around a run: models, server_info
+                writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
             else:
                 await self.generate(json.loads(body)["text"], received, writer)
             await writer.drain()

@@ -1,0 +1,232 @@
+"""Whether the controller measures a running server as its own tools do.
+
+    python3 tests/gpu/fidelity.py --url http://127.0.0.1:8000 --model-path MODEL --peer-python ml-env/bin/python3 \
+        [--log SERVER_LOG] [--concurrency 1 8] [--rounds 5] [--json FILE]
+
+Speed: the controller's client and ``sglang.bench_serving`` take turns (own, peer, peer, own, …) on the same texts with
+an empty prefix cache. Acceptance length: ``meta_info`` of every answer beside the server's gauge
+``sglang:spec_accept_length`` (``--enable-metrics``) and, with ``--log``, the lines it logs, in rounds of their own.
+The exit code is 1 when a median differs by more than 3 %. No network is needed with ``--peer-python``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import shlex
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from controller.load.server import ServerError, flush_cache, server_info
+from controller.load.workload import load
+from tests.bench.load_clients import ClientRun, Question, run_own, run_peer
+from tests.bench.peer_client import Peer, PeerError, fetched_peer, installed_peer
+from tests.gpu.server_witness import Account, Witness
+
+TOLERANCE = 0.03
+
+
+@dataclasses.dataclass(slots=True)
+class Level:
+    """What was found at one concurrency. Rates are tokens/s per stream, ``ratios`` own / peer, one a round."""
+
+    concurrency: int
+    own: list[ClientRun] = dataclasses.field(default_factory=list)
+    peer: list[ClientRun] = dataclasses.field(default_factory=list)
+    acceptance: list[tuple[ClientRun, Account]] = dataclasses.field(default_factory=list)
+
+    @property
+    def decode_ratios(self) -> list[float]:
+        """Decode speed, own / peer."""
+        return [ours.decode_rate / theirs.decode_rate for ours, theirs in zip(self.own, self.peer, strict=True)]
+
+    @property
+    def output_ratios(self) -> list[float]:
+        """Tokens of the whole run per second, own / peer."""
+        return [ours.output_rate / theirs.output_rate for ours, theirs in zip(self.own, self.peer, strict=True)]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything, runs included."""
+        return {
+            "concurrency": self.concurrency,
+            "own": [run_json(run) for run in self.own],
+            "peer": [run_json(run) for run in self.peer],
+            "decode_ratio": statistics.median(self.decode_ratios),
+            "decode_ratios": self.decode_ratios,
+            "output_ratio": statistics.median(self.output_ratios),
+            "output_ratios": self.output_ratios,
+            "acceptance": [run_json(run) | dataclasses.asdict(said) for run, said in self.acceptance],
+        }
+
+
+def run_json(run: ClientRun) -> dict[str, Any]:
+    """Return one run for the record."""
+    values = {field.name: getattr(run, field.name) for field in dataclasses.fields(run) if field.name != "cpu"}
+    # N / V is what the server itself reports; (N - 1) / V leaves out the token that no verify step made.
+    return values | {
+        "acceptance_length": run.acceptance_length,
+        "server_acceptance_length": run.tokens / run.verify_steps if run.verify_steps else None,
+    }
+
+
+def measure(level: Level, question: Question, peer: Peer, *, rounds: int, log: Path | None) -> None:
+    """Let both clients take turns, then watch what the server says in rounds of their own."""
+
+    def ours() -> None:
+        flush_cache(question.url)
+        level.own.append(run_own(question))
+
+    def theirs() -> None:
+        flush_cache(question.url)
+        level.peer.append(run_peer(question, peer))
+
+    ours()  # warm-up, not counted
+    level.own.clear()
+    for number in range(rounds):
+        for turn in (ours, theirs) if number % 2 == 0 else (theirs, ours):
+            turn()
+    for _ in range(min(rounds, 3)):
+        flush_cache(question.url)
+        with Witness(question.url, log) as witness:
+            run = run_own(question)
+        level.acceptance.append((run, witness.account()))
+
+
+def show(level: Level) -> bool:
+    """Print a level and return whether everything agrees within the tolerance."""
+    decode, output = level.decode_ratios, level.output_ratios
+    print(f"concurrency {level.concurrency}, {len(decode)} rounds")
+    print(f"  {'':22} {'own':>10} {'peer':>10} {'own / peer':>11}")
+    for name, attribute, ratios in (
+        ("decode tok/s a stream", "decode_rate", decode),
+        ("tok/s of the whole run", "output_rate", output),
+    ):
+        mine, other = (statistics.median(getattr(run, attribute) for run in runs) for runs in (level.own, level.peer))
+        print(
+            f"  {name:22} {mine:10.2f} {other:10.2f} {statistics.median(ratios):11.4f}"
+            f"  ({min(ratios):.4f} to {max(ratios):.4f})"
+        )
+    mine, other = (statistics.median(run.ttft_ms for run in runs) for runs in (level.own, level.peer))
+    print(f"  {'TTFT ms, median':22} {mine:10.2f} {other:10.2f} {mine - other:+11.2f} ms")
+    agreed = [abs(statistics.median(decode) - 1) <= TOLERANCE]
+    for name, figure, said, judged in witnesses(level):
+        print(f"  {name:42} {figure:10.3f} {said:10.3f} {figure / said:11.4f}{'' if judged else '  (not judged)'}")
+        agreed += [abs(figure / said - 1) <= TOLERANCE] if judged else []
+    return all(agreed)
+
+
+def witnesses(level: Level) -> list[tuple[str, float, float, bool]]:
+    """Return (what, our figure, the server's, whether it is judged) for what the server said.
+
+    The throughput in the log is not judged: its lines do not end where the run ends.
+    """
+    found = []
+    for name, figure, attribute, judged in (
+        ("L = N / V of the answers; /metrics", run_length, "gauge", True),
+        ("L = N / V of the answers; server's log", run_length, "logged_length", True),
+        ("tok/s of the whole run; server's log", output_rate, "logged_rate", False),
+    ):
+        both = [
+            (ours, said)
+            for run, account in level.acceptance
+            if (ours := figure(run)) and (said := getattr(account, attribute))
+        ]
+        if both:
+            mine, theirs = (statistics.median(values) for values in zip(*both, strict=True))
+            found.append((name, mine, theirs, judged))
+    return found
+
+
+def run_length(run: ClientRun) -> float | None:
+    """Return the acceptance length as the server counts it."""
+    return run.tokens / run.verify_steps if run.verify_steps else None
+
+
+def output_rate(run: ClientRun) -> float:
+    """Return the tokens of the whole run per second."""
+    return run.output_rate
+
+
+def main() -> int:
+    """Measure every level, print it and keep it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--model-path", help="folder of the served model: the peer reads its tokenizer")
+    parser.add_argument("--peer-python", help="interpreter that has sglang; default: the release fetched from PyPI")
+    parser.add_argument("--peer-command", help="words that start a bench_serving, instead of --peer-python")
+    parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 8])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--output-tokens", type=int, default=256)
+    parser.add_argument("--natural-end", action="store_true", help="let answers end where the model ends them")
+    parser.add_argument("--workload", default="mixed")
+    parser.add_argument("--chat-format", default="plain")
+    parser.add_argument("--log", type=Path, help="log of the server")
+    parser.add_argument("--json", type=Path, dest="json_file")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="fidelity-") as folder:
+        try:
+            peer = find_peer(options, Path(folder))
+            levels = measure_all(options, peer)
+        except (PeerError, ServerError) as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+    agreed = [show(level) for level in levels]
+    print(f"{'agrees' if all(agreed) else 'DISAGREES'} within {TOLERANCE:.0%}; load {os.getloadavg()[0]:.2f}")
+    if options.json_file:
+        info = server_info(options.url)
+        document = {
+            "peer": peer.name,
+            "agrees": all(agreed),
+            "tolerance": TOLERANCE,
+            "simulated": info.get("simulated"),
+            "sglang": info.get("version"),
+            "output_tokens": options.output_tokens,
+            "ignore_eos": not options.natural_end,
+            "levels": [level.as_json() for level in levels],
+        }
+        options.json_file.write_text(json.dumps(document, indent=1) + "\n")
+    return 0 if all(agreed) else 1
+
+
+def find_peer(options: argparse.Namespace, folder: Path) -> Peer:
+    """Return the client to compare with."""
+    if not options.peer_python and not options.peer_command:
+        return fetched_peer()
+    if not options.model_path:
+        raise PeerError("--model-path is needed too: the peer reads the tokenizer in it.")
+    if options.peer_command:
+        words = tuple(shlex.split(options.peer_command))
+        return Peer(" ".join(words[-1:]), words, options.model_path)
+    return installed_peer(options.peer_python, options.model_path, folder)
+
+
+def measure_all(options: argparse.Namespace, peer: Peer) -> list[Level]:
+    """Measure every level."""
+    sizes = {concurrency: max(8, 2 * concurrency) for concurrency in options.concurrency}
+    workload = load(
+        options.workload, concurrency_levels=(1,), repeats=1, prompts_per_run=max(sizes.values()), warmup_prompts=0
+    )
+    workload = dataclasses.replace(workload, chat_format=options.chat_format)
+    texts = tuple(map(workload.text_of, workload.prompts))
+    simulated = " (simulated)" if server_info(options.url).get("simulated") else ""
+    print(f"own and {peer.name} in turns against {options.url}{simulated}; {options.output_tokens} tokens an answer")
+    levels = []
+    for concurrency, size in sizes.items():
+        level = Level(concurrency)
+        question = Question(
+            options.url, texts[:size], concurrency, options.output_tokens, ignore_eos=not options.natural_end
+        )
+        measure(level, question, peer, rounds=options.rounds, log=options.log)
+        levels.append(level)
+    return levels
+
+
+if __name__ == "__main__":
+    sys.exit(main())

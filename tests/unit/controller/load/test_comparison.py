@@ -1,0 +1,107 @@
+"""The programs that compare the load generator with another client read both sides right; no client is fetched here."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.bench.bench_load import timed_server
+from tests.bench.bench_load_clients import take_turn
+from tests.bench.cpu_watch import CpuWatch
+from tests.bench.load_clients import Question, run_peer
+from tests.bench.peer_client import Peer, PeerError
+from tests.gpu.fidelity import Level, show
+from tests.gpu.server_witness import Account, decode_lines, gauge
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Stands in for bench_serving: two answers, three tokens each, one second of decoding each.
+STAND_IN = """
+import json, sys
+words = sys.argv[1:]
+value = lambda name: words[words.index(name) + 1]
+assert len(open(value("--dataset-path")).readlines()) == int(value("--num-prompts")) == 2
+assert value("--max-concurrency") == "2" and value("--sharegpt-output-len") == "3"
+line = {"output_lens": [3, 3], "itls": [[0.5, 0.5], [0.25, 0.75]], "ttfts": [0.1, 0.3], "errors": ERRORS,
+        "completed": COMPLETED, "output_throughput": 5.0}
+open(value("--output-file"), "w").write(json.dumps(line) + chr(10))
+"""
+
+
+def peer(folder: Path, *, errors: str = "['', '']", completed: str = "2") -> Peer:
+    program = folder / "stand_in.py"
+    program.write_text(STAND_IN.replace("ERRORS", errors).replace("COMPLETED", completed))
+    return Peer("stand-in", (sys.executable, str(program)), str(folder))
+
+
+QUESTION = Question("http://127.0.0.1:1", ("prompt 1", "prompt 2"), concurrency=2, output_tokens=3)
+
+
+def test_the_peers_result_is_read(tmp_path: Path) -> None:
+    run = run_peer(QUESTION, peer(tmp_path))
+    assert run.decode_rate == pytest.approx(2.0)
+    assert run.output_rate == 5.0
+    assert run.ttft_ms == pytest.approx(200.0)
+    assert (run.requests, run.tokens, run.acceptance_length) == (2, 6, None)
+
+
+def test_a_peer_that_fails_is_no_figure(tmp_path: Path) -> None:
+    with pytest.raises(PeerError, match="1 of 2 requests failed"):
+        run_peer(QUESTION, peer(tmp_path, errors="['', 'reset']", completed="1"))
+    with pytest.raises(PeerError, match="ended with 3"):
+        run_peer(QUESTION, Peer("broken", (sys.executable, "-c", "raise SystemExit(3)"), str(tmp_path)))
+    with pytest.raises(PeerError, match="wrote no result"):
+        run_peer(QUESTION, Peer("mute", (sys.executable, "-c", ""), str(tmp_path)))
+
+
+def test_the_own_client_as_a_process_agrees_with_the_server() -> None:
+    with timed_server(chunks=10, gap_ms=30, ttft_ms=50) as port:
+        texts = tuple(f"prompt {number}" for number in range(4))
+        question = Question(f"http://127.0.0.1:{port}", texts, concurrency=2, output_tokens=19)
+        turn = take_turn(question, None)
+    assert turn.run.acceptance_length == pytest.approx(2.0)
+    assert turn.run.decode_rate == pytest.approx(turn.true_rate, rel=0.2)
+    assert turn.run.ttft_ms >= turn.true_ttft_ms >= 50
+    assert turn.cpu_share < 1
+
+
+def test_processor_time_is_that_of_the_window() -> None:
+    watch = CpuWatch(os.getpid())
+    begin = time.perf_counter()
+    time.sleep(0.1)
+    middle = time.perf_counter()
+    while time.process_time() < time.perf_counter() - middle and time.perf_counter() - middle < 0.3:
+        pass
+    while time.perf_counter() - middle < 0.3:
+        pass
+    end = time.perf_counter()
+    watch.stop()
+    assert watch.share(begin, middle) < watch.share(middle, end)
+    assert watch.share(end, begin) != watch.share(end, begin)  # not a number
+
+
+def test_what_the_server_says_is_read() -> None:
+    assert gauge('# TYPE sglang:spec_accept_length gauge\nsglang:spec_accept_length{tp_rank="0"} 2.35\n') == 2.35
+    assert gauge("sglang:gen_throughput 3\n") is None
+    assert decode_lines(
+        "[2026-11-30 10:07:56] Decode batch, #running-req: 1, #token: 87, token usage: 0.00, cuda graph: True, gen "
+        "throughput (token/s): 3.86, #queue-req: 0\n"
+        "[2026-11-30 10:07:57 TP0] Decode batch, #running-req: 8, #token: 87, token usage: 0.00, accept len: 1.72, "
+        "accept rate: 0.24, cuda graph: True, gen throughput (token/s): 56.20, #queue-req: 0\n"
+        "[2026-11-30 10:07:58] Prefill batch, #new-seq: 1\n"
+    ) == [(1, None, 3.86), (8, 1.72, 56.2)]
+
+
+def test_a_level_that_differs_is_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_peer(QUESTION, peer(tmp_path))
+    level = Level(2, own=[run], peer=[run], acceptance=[(run, Account(None, None, 4.0, 2))])
+    assert show(level)
+    assert "1.0000" in capsys.readouterr().out
+    level.acceptance = [(dataclasses.replace(run, verify_steps=3), Account(1.5, 1.9, None, 2))]
+    assert not show(level)
