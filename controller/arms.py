@@ -17,9 +17,9 @@ BASELINE_AGAIN = "baseline-again"
 MAX_STEPS = 64
 """More drafted tokens than this is a typing mistake: acceptance never reaches so far."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_ENVIRONMENT = re.compile(r"[A-Z_][A-Z0-9_]*")
-_VARIABLE = re.compile(r"sglang_server_[a-z0-9_]+")
+ARM_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+ENVIRONMENT_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+ROLE_VARIABLE = re.compile(r"sglang_server_[a-z0-9_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,14 @@ class Arm:
     """One configuration under test.
 
     ``settings`` are role variables given to Ansible as extra vars. ``flags`` and ``environment`` are merged over
-    what the inventory gives, because an extra var would replace the inventory's dictionary.
+    what the inventory gives, because an extra var would replace the inventory's dictionary. None in either takes away
+    what the inventory gives: the flag is not on the command line, the variable not in the server's environment.
     """
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     flags: Mapping[str, Any] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str | None] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Return the arm as plain data for plan and journal."""
@@ -104,31 +105,32 @@ def parse_arm(text: str) -> Arm:
     """Parse ``NAME=KEY:VALUE,KEY:VALUE`` into an arm.
 
     A key is a server flag (``--kv-cache-dtype``), an environment variable (``NCCL_ALGO``), ``steps``, or a role
-    variable (``sglang_server_mem_fraction_static``). Values ``true``, ``false`` and numbers are read as such.
+    variable (``sglang_server_mem_fraction_static``). Values ``true``, ``false`` and numbers are read as such. A flag or
+    environment variable with an empty value (``NCCL_ALGO:``) is taken away from what the inventory gives.
 
     Raises:
         InputError: the text has another form.
     """
     name, separator, rest = text.partition("=")
-    if not separator or not _NAME.fullmatch(name) or not rest:
+    if not separator or not re.fullmatch(ARM_NAME, name) or not rest:
         raise InputError(
             f"--arm {text!r}: write NAME=KEY:VALUE[,KEY:VALUE…], for example --arm tree=steps:3,NCCL_ALGO:Tree."
         )
     settings: dict[str, Any] = {}
     flags: dict[str, Any] = {}
-    environment: dict[str, str] = {}
+    environment: dict[str, str | None] = {}
     for item in rest.split(","):
         key, colon, value = item.partition(":")
         if key.startswith("--") and len(key) > 2:
-            flags[key.removeprefix("--")] = _value(value) if colon else True
+            flags[key.removeprefix("--")] = (_value(value) if value else None) if colon else True
+        elif colon and ENVIRONMENT_VARIABLE.fullmatch(key):
+            environment[key] = value or None
         elif not colon or not value:
             raise InputError(f"--arm {name}: {item!r} is not KEY:VALUE.")
         elif key == "steps":
             settings.update(steps_arm(*parse_steps(value)[:1]).settings)
-        elif _VARIABLE.fullmatch(key):
+        elif ROLE_VARIABLE.fullmatch(key):
             settings[key] = _value(value)
-        elif _ENVIRONMENT.fullmatch(key):
-            environment[key] = value
         else:
             raise InputError(
                 f"--arm {name}: {key!r} is neither a --flag, an ENVIRONMENT_VARIABLE, a sglang_server_* name nor steps."
@@ -137,7 +139,12 @@ def parse_arm(text: str) -> Arm:
 
 
 def build_arms(
-    steps: Sequence[int], *, with_baseline: bool = True, adaptive: bool = False, extra: Iterable[str] = ()
+    steps: Sequence[int],
+    *,
+    with_baseline: bool = True,
+    adaptive: bool = False,
+    extra: Iterable[str] = (),
+    from_files: Iterable[Arm] = (),
 ) -> tuple[Arm, ...]:
     """Return the arms of a sweep, the baseline first.
 
@@ -149,12 +156,13 @@ def build_arms(
     if adaptive:
         arms.append(adaptive_arm(max(steps, default=3)))
     arms += [parse_arm(text) for text in extra]
+    arms += from_files
     names = [arm.name for arm in arms]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"two arms are called {name!r}; give each --arm a name of its own.")
+            raise InputError(f"two arms are called {name!r}; give each --arm, and each arm of a file, its own name.")
     if not arms:
-        raise InputError("nothing to measure: give --steps, --adaptive or --arm.")
+        raise InputError("nothing to measure: give --steps, --adaptive, --arm or --arms-file.")
     return tuple(arms)
 
 

@@ -42,10 +42,15 @@ def extra_vars(plan: Plan, cell: Cell, attempt: int, variables: Mapping[str, Any
 
 
 def draft_model(variables: Mapping[str, Any]) -> str:
-    """Return what a launch with these extra vars must find prepared: nothing but NCCL, or a draft model as well."""
+    """Return what a launch with these extra vars must find prepared: nothing but NCCL, or a draft model as well.
+
+    A launch that leaves environment variables out is another one: role nccl_env proves that they can be left out.
+    """
+    unset = sorted(name for name, value in _dictionary(variables, "sglang_server_environment").items() if value is None)
+    without = f", without {', '.join(unset)}" if unset else ""
     if variables.get("sglang_server_speculative") is False:
-        return "no draft model"
-    return str(variables.get("sglang_server_speculative_draft_model_path", "draft model of the inventory"))
+        return f"no draft model{without}"
+    return f"{variables.get('sglang_server_speculative_draft_model_path', 'draft model of the inventory')}{without}"
 
 
 def log_name(plan: Plan, cell: Cell, attempt: int) -> str:

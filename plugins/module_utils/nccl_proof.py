@@ -1,14 +1,16 @@
 """Prove that variables reach the processes that SGLang spawns, in os.environ and in C's getenv, which NCCL reads.
 
 The interpreter is started with none of the variables set. It spawns a child (multiprocessing, start method spawn, as
-SGLang does), which spawns a grandchild; all three report.
+SGLang does), which spawns a grandchild; all three report. For a launch that leaves variables out the same is done with
+the request to leave them out, and none of the three may have one.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List, Mapping, Sequence
 
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.nccl_startup_files import UNSET
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.python_site import answer_mark, ask
 
 PROCESSES = ("parent", "child", "grandchild")
@@ -43,7 +45,35 @@ def prove(python: str, variables: Mapping[str, str], timeout_s: float = 60.0) ->
         InterpreterError: the interpreter or one of the processes failed, or they took longer than `timeout_s` seconds.
     """
     argument = json.dumps([list(variables), list(PROCESSES), _SOURCE])
-    return ask(python, _START, arguments=[argument], without=variables, timeout_s=timeout_s)
+    return ask(python, _START, arguments=[argument], without=[*variables, UNSET], timeout_s=timeout_s)
+
+
+def prove_left_out(python: str, names: Sequence[str], timeout_s: float = 60.0) -> List[str]:
+    """Start the three processes as a launch without the variables `names`; one sentence for each that is there anyway.
+
+    Raises:
+        InterpreterError: as `prove`.
+    """
+    argument = json.dumps([list(names), list(PROCESSES), _SOURCE])
+    reports = ask(
+        python, _START, arguments=[argument], without=names, more={UNSET: ",".join(names)}, timeout_s=timeout_s
+    )
+    return still_set(reports, names)
+
+
+def still_set(reports: List[Dict[str, Any]], names: Sequence[str]) -> List[str]:
+    """One sentence for each variable that a process has although the launch leaves it out."""
+    sentences = []
+    for name in names:
+        for report in reports:
+            values = [value for value in report["values"][name].values() if value is not None]
+            if values:
+                sentences.append(
+                    f"{name} is not left out in the {report['process']}: something else sets it to {values[0]!r} at "
+                    "Python's start; look for another .pth file or a wrapper."
+                )
+                break
+    return sentences
 
 
 def summarize(reports: List[Dict[str, Any]], variables: Mapping[str, str]) -> Dict[str, Dict[str, Any]]:

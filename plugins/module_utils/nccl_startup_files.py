@@ -2,7 +2,8 @@
 
 `sitecustomize.py` is imported by every Python of a venv at its start, unless another file of that name comes first on
 the path (Debian and Ubuntu ship one). A `.pth` file in site-packages runs beside all of them. Both set a variable only
-when it is not set: whoever launches with a value of his own, such as a sweep over NCCL's settings, keeps it.
+when it is not set: whoever launches with a value of his own, such as a sweep over NCCL's settings, keeps it. Whoever
+launches without one of them, to have NCCL's own default, names it in the variable `EAGLE3_OPS_UNSET`: it is left out.
 
 Pure: no input or output.
 """
@@ -10,15 +11,30 @@ Pure: no input or output.
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Mapping, Optional
+from typing import Dict, Iterable, List, Mapping, Optional
 
 SITECUSTOMIZE = "sitecustomize.py"
 PTH = "zz_sglang_nccl_env.pth"
+UNSET = "EAGLE3_OPS_UNSET"
+"""Environment variable of a launch: names, separated by commas, that the start-up file must not set for it."""
 
 _BEGIN = "# BEGIN sglang_ops.eagle3.nccl_env: managed, changes are lost\n"
 _END = "# END sglang_ops.eagle3.nccl_env\n"
 _BLOCK = re.compile(re.escape(_BEGIN) + ".*?" + re.escape(_END), re.DOTALL)
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
+_ANY_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SET_DEFAULT = f"""\
+from os import environ as _environ
+
+_unset = _environ.get({UNSET!r}, "").split(",")
+
+
+def _set_default(name, value):
+    if name not in _unset:
+        _environ.setdefault(name, value)
+
+
+"""
 
 
 class VariableError(ValueError):
@@ -46,6 +62,19 @@ def check_variables(variables: Mapping[str, object]) -> Dict[str, str]:
     return checked
 
 
+def check_names(names: Iterable[object]) -> List[str]:
+    """The names of variables that a launch leaves out.
+
+    Raises:
+        VariableError: one of them cannot be the name of an environment variable.
+    """
+    checked = [str(name) for name in names]
+    for name in checked:
+        if not _ANY_NAME.fullmatch(name):
+            raise VariableError(f"{name!r} is not a variable's name: use letters, digits and _.")
+    return checked
+
+
 def has_block(text: str) -> bool:
     """Whether a sitecustomize.py carries the managed block."""
     return _BLOCK.search(text) is not None
@@ -59,9 +88,7 @@ def is_foreign(text: Optional[str]) -> bool:
 def with_block(text: Optional[str], variables: Mapping[str, str]) -> str:
     """A sitecustomize.py with the managed block; lines that others added around it stay."""
     lines = [f"_set_default({name!a}, {value!a})\n" for name, value in variables.items()]
-    block = "".join(
-        [_BEGIN, "from os import environ as _environ\n\n_set_default = _environ.setdefault\n", *lines, _END]
-    )
+    block = "".join([_BEGIN, _SET_DEFAULT, *lines, _END])
     if text is None:
         return block
     return _BLOCK.sub(lambda _: block, text, count=1)
@@ -76,8 +103,11 @@ def without_block(text: Optional[str]) -> Optional[str]:
 
 def pth_text(variables: Mapping[str, str]) -> str:
     """The .pth file: Python runs a line of it that begins with import, and nothing but single lines."""
-    calls = "; ".join(f"os.environ.setdefault({name!a}, {value!a})" for name, value in variables.items())
-    return f"# sglang_ops.eagle3.nccl_env: managed, changes are lost\nimport os; {calls}\n"
+    calls = "; ".join(
+        f"{name!a} in _unset or os.environ.setdefault({name!a}, {value!a})" for name, value in variables.items()
+    )
+    unset = f"_unset = os.environ.get({UNSET!r}, '').split(',')"
+    return f"# sglang_ops.eagle3.nccl_env: managed, changes are lost\nimport os; {unset}; {calls}\n"
 
 
 def reasons_against_sitecustomize(text: Optional[str], own: str, imported: Optional[str]) -> List[str]:

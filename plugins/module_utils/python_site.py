@@ -10,7 +10,7 @@ import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Optional
+from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 _MARK = "SGLANG_OPS_ANSWER "
 _PROBE_TIMEOUT_S = 60.0  # a first import from a cold network disk
@@ -97,11 +97,13 @@ def ask(
     *,
     arguments: Iterable[str] = (),
     without: Iterable[str] = (),
+    more: Optional[Mapping[str, str]] = None,
     timeout_s: float = _PROBE_TIMEOUT_S,
 ) -> List[Any]:
     """Run Python source and return the JSON values of its answer lines, in order.
 
-    It runs in / and without PYTHON* variables and those named in `without`, as a service manager would start it.
+    It runs in / and without PYTHON* variables and those named in `without`, as a service manager would start it; those
+    of `more` are set.
 
     Raises:
         InterpreterError: the interpreter cannot be started, failed, or did not answer within `timeout_s` seconds.
@@ -110,6 +112,7 @@ def ask(
     environment = {
         name: value for name, value in os.environ.items() if name not in left_out and not name.startswith("PYTHON")
     }
+    environment.update(more or {})
     try:
         done = subprocess.run(
             [python, "-c", source, *arguments],

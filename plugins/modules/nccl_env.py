@@ -38,6 +38,14 @@ options:
     type: str
     choices: [present, absent]
     default: present
+  unset:
+    description:
+      - Variables that the launch to come leaves out, so that NCCL's own defaults hold for it. The files stay as they
+        are; a launch asks with the environment variable C(EAGLE3_OPS_UNSET), which role C(sglang_server) sets.
+      - Named here they are proved to be absent from a launch that asks so.
+    type: list
+    elements: str
+    default: []
   prove:
     description: Whether to prove that the values arrive. In check mode that is skipped when a file would change.
     type: bool
@@ -89,6 +97,12 @@ python_version:
   returned: always
   type: str
   sample: 3.11.2
+left_out:
+  description: The variables that were proved to be absent from a launch that leaves them out.
+  returned: when the proof ran
+  type: list
+  elements: str
+  sample: [NCCL_ALGO]
 proof:
   description: >-
     For each variable what was expected, what the interpreter, its child and its grandchild saw, and whether it arrived.
@@ -114,11 +128,17 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.atomic_file impo
     remove_leftovers,
     replace_file,
 )
-from ansible_collections.sglang_ops.eagle3.plugins.module_utils.nccl_proof import failures, prove, summarize
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.nccl_proof import (
+    failures,
+    prove,
+    prove_left_out,
+    summarize,
+)
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.nccl_startup_files import (
     PTH,
     SITECUSTOMIZE,
     VariableError,
+    check_names,
     check_variables,
     pth_text,
     reasons_against_sitecustomize,
@@ -139,6 +159,7 @@ ARGUMENTS: Dict[str, Dict[str, Any]] = {
     "variables": {"type": "dict", "default": {}},
     "method": {"type": "str", "choices": ["auto", "sitecustomize", "pth"], "default": "auto"},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "unset": {"type": "list", "elements": "str", "default": []},
     "prove": {"type": "bool", "default": True},
 }
 
@@ -211,6 +232,7 @@ def _apply(params: Dict[str, Any], site: PythonSite, variables: Dict[str, str], 
     }
     if chosen and params["prove"] and not (check_mode and changed):
         _prove(params["python"], variables, str(chosen), result)
+        _prove_left_out(params["python"], check_names(params["unset"]), result)
     return result
 
 
@@ -246,6 +268,18 @@ def _prove(python: str, variables: Dict[str, str], path: str, result: Dict[str, 
     sentences = failures(result["proof"], reports, path)
     if sentences:
         raise NcclEnvError(" ".join(sentences), result)
+
+
+def _prove_left_out(python: str, names: List[str], result: Dict[str, Any]) -> None:
+    """Add to the result which variables a launch can leave out.
+
+    Raises:
+        NcclEnvError: one of them is set all the same.
+    """
+    sentences = prove_left_out(python, names) if names else []
+    if sentences:
+        raise NcclEnvError(" ".join(sentences), result)
+    result["left_out"] = names
 
 
 def _locked(directory: Path) -> ContextManager[None]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.nccl_startup_files import UNSET
 
 REPOSITORY = Path(__file__).parents[2]
 ENVIRONMENT = (
@@ -104,6 +105,16 @@ def test_the_default_inventory(tmp_path: Path) -> None:
     assert len(flags) == COMMAND.count(" --")
     lines = [line for line in (tmp_path / "sglang.env").read_text().splitlines() if not line.startswith("#")]
     assert [line.replace('"', "") for line in lines] == ENVIRONMENT.split()
+
+
+def test_a_launch_without_a_variable(tmp_path: Path) -> None:
+    given = {"NCCL_ALGO": None, "NCCL_PROTO": None, "NCCL_DEBUG": "WARN"}
+    environment = rendered(tmp_path, {"sglang_server_environment": given})["environment"]
+    left = [word for word in ENVIRONMENT.split() if not word.startswith(("NCCL_ALGO", "NCCL_PROTO"))]
+    expected = [*left, "NCCL_DEBUG=WARN", f"{UNSET}=NCCL_ALGO,NCCL_PROTO"]
+    assert [f"{name}={value}" for name, value in environment.items()] == expected
+    lines = [line for line in (tmp_path / "sglang.env").read_text().splitlines() if not line.startswith("#")]
+    assert [line.replace('"', "") for line in lines] == expected
 
 
 def test_without_speculation(tmp_path: Path) -> None:

@@ -56,6 +56,13 @@ def test_an_arm_of_flags_environment_and_variables() -> None:
     }
 
 
+def test_an_empty_value_takes_away_what_the_inventory_gives() -> None:
+    arm = parse_arm("nccl-default=steps:3,NCCL_PROTO:,NCCL_ALGO:,--kv-cache-dtype:")
+    assert arm.environment == {"NCCL_PROTO": None, "NCCL_ALGO": None}
+    assert arm.flags == {"kv-cache-dtype": None}
+    assert Arm.from_json(arm.as_json()) == arm
+
+
 def test_values_look_like_what_they_are() -> None:
     arm = parse_arm(
         "x=sglang_server_a:true,sglang_server_b:-2,sglang_server_c:text,--url:http://h:1,sglang_server_d:false"
@@ -70,7 +77,19 @@ def test_values_look_like_what_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["x", "x=", "=steps:2", "a b=steps:2", "x=lower:1", "x=steps", "x=NCCL:", "x=steps:0", "../x=steps:2"]
+    "text",
+    [
+        "x",
+        "x=",
+        "=steps:2",
+        "a b=steps:2",
+        "x=lower:1",
+        "x=steps",
+        "x=steps:",
+        "x=sglang_server_a:",
+        "x=steps:0",
+        "../x=steps:2",
+    ],
 )
 def test_bad_arms_are_refused(text: str) -> None:
     with pytest.raises(InputError):

@@ -4,7 +4,14 @@ import sys
 from typing import Any
 
 import pytest
-from ansible_collections.sglang_ops.eagle3.plugins.module_utils.nccl_proof import PROCESSES, failures, prove, summarize
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.nccl_proof import (
+    PROCESSES,
+    failures,
+    prove,
+    prove_left_out,
+    still_set,
+    summarize,
+)
 
 WANTED = {"NCCL_PROTO": "LL"}
 
@@ -24,6 +31,14 @@ def test_the_variables_of_the_caller_do_not_count(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("SGLANG_OPS_TEST_SET", "1")
     reports = prove(sys.executable, {"SGLANG_OPS_TEST_SET": "1"})
     assert {entry["values"]["SGLANG_OPS_TEST_SET"]["getenv"] for entry in reports} == {None}
+
+
+def test_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SGLANG_OPS_TEST_SET", "1")
+    assert prove_left_out(sys.executable, ["SGLANG_OPS_TEST_SET"]) == []
+    reports = [report("parent", None), report("child", "LL"), report("grandchild", "LL")]
+    (sentence,) = still_set(reports, ["NCCL_PROTO"])
+    assert sentence.startswith("NCCL_PROTO is not left out in the child: something else sets it to 'LL'")
 
 
 def test_everything_arrived() -> None:

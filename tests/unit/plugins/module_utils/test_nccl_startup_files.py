@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.nccl_startup_files import (
+    UNSET,
     VariableError,
+    check_names,
     check_variables,
     is_foreign,
     pth_text,
@@ -29,6 +31,21 @@ def test_both_files_set_what_is_not_set(variables: dict[str, str]) -> None:
             patch.setattr(os, "environ", environment)
             exec(text, {})  # noqa: S102 (our own text, as Python's site module runs it)
         assert environment == {**variables, next(iter(variables)): "launcher"}
+
+
+@pytest.mark.parametrize("text", [with_block(None, {"A": "1", "B": "2"}), pth_text({"A": "1", "B": "2"})])
+def test_what_a_launch_leaves_out_is_not_set(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for unset, expected in (("A", {"B": "2"}), ("A,B", {}), ("", {"A": "1", "B": "2"}), ("C", {"A": "1", "B": "2"})):
+        environment = {UNSET: unset}
+        monkeypatch.setattr(os, "environ", environment)
+        exec(text, {})  # noqa: S102 (our own text, as Python's site module runs it)
+        assert environment == {UNSET: unset, **expected}
+
+
+def test_names_to_leave_out() -> None:
+    assert check_names(["NCCL_ALGO", "no_proxy"]) == ["NCCL_ALGO", "no_proxy"]
+    with pytest.raises(VariableError, match="not a variable's name"):
+        check_names(["A,B"])
 
 
 @pytest.mark.parametrize("around", [("", ""), ("import a\n", "import b\n"), ("# no line break at the end", "")])

@@ -43,6 +43,19 @@ def call(site_packages: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..
     return run
 
 
+@pytest.mark.parametrize("method", ["sitecustomize", "pth"])
+def test_a_launch_may_leave_variables_out(site_packages: Path, call: Callable[..., Result], method: str) -> None:
+    result = call(method=method, unset=["NCCL_PROTO"])
+    assert result["left_out"] == ["NCCL_PROTO"]
+    assert result["proof"]["NCCL_PROTO"]["arrived"]
+    assert call(method=method)["left_out"] == []
+
+    (site_packages / "zzz.pth").write_text("import os; os.environ['NCCL_PROTO'] = 'LL'\n")
+    refused = call(method=method, unset=["NCCL_PROTO"])
+    assert refused["failed"]
+    assert "NCCL_PROTO is not left out in the parent" in refused["msg"]
+
+
 def test_write_again_change_and_remove(site_packages: Path, call: Callable[..., Result]) -> None:
     own = site_packages / "sitecustomize.py"
     before = sorted(site_packages.rglob("*"))
