@@ -12,6 +12,7 @@ import os
 import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from filelock import FileLock, Timeout
@@ -22,7 +23,6 @@ from controller.process import start_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
     from types import TracebackType
 
 
@@ -36,6 +36,15 @@ class Holder:
     directory: str
     since: float
     node: str
+    work: str = "sweep"
+    """What it does: ``sweep`` or ``deployment``."""
+    workplace: str = ""
+    """Where the note of the running controller is; empty in notes of earlier versions: the directory."""
+
+    @property
+    def place(self) -> Path:
+        """The folder with the note of the running controller."""
+        return Path(self.workplace or self.directory)
 
     @property
     def alive(self) -> bool:
@@ -65,8 +74,23 @@ class NodeLock:
         self.predecessor: Holder | None = None
         """The sweep that held the node before and died without releasing it."""
 
-    def acquire(self, sweep_id: str, sweep_directory: Path) -> Self:
+    def acquire(
+        self,
+        sweep_id: str,
+        sweep_directory: Path,
+        *,
+        work: str = "sweep",
+        workplace: Path | None = None,
+        patience_s: float = 0.0,
+    ) -> Self:
         """Take the lock or say who holds it.
+
+        Args:
+            sweep_id: Of the sweep that takes it.
+            sweep_directory: Where it is kept, for whoever asks.
+            work: What is done with the node.
+            workplace: Where it notes what it is doing, when that is not the sweep directory.
+            patience_s: How long to wait for a holder that is about to end.
 
         Raises:
             LockedError: another process holds it.
@@ -74,14 +98,23 @@ class NodeLock:
         """
         try:
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._lock.acquire(timeout=0)
+            self._lock.acquire(timeout=patience_s)
         except Timeout:
             raise LockedError(self._refusal()) from None
         except OSError as error:
             raise InputError(f"cannot lock the node in {self._directory}: {error.strerror}.") from error
         self.predecessor = self.holder()
         self._write(
-            Holder(os.getpid(), start_ticks(os.getpid()) or 0, sweep_id, str(sweep_directory), time.time(), self._node)
+            Holder(
+                os.getpid(),
+                start_ticks(os.getpid()) or 0,
+                sweep_id,
+                str(sweep_directory),
+                time.time(),
+                self._node,
+                work,
+                str(workplace or ""),
+            )
         )
         return self
 
@@ -114,8 +147,8 @@ class NodeLock:
         if holder is None:
             return f"another sweep holds {self._node}; wait for it to end."
         return (
-            f"another sweep holds {self._node}: process {holder.pid} in {holder.directory}, since {holder.since_text}; "
-            f"wait for it to end, or interrupt it with: kill -INT {holder.pid}"
+            f"another {holder.work} holds {self._node}: process {holder.pid} in {holder.directory}, since "
+            f"{holder.since_text}; wait for it to end, or interrupt it with: kill -INT {holder.pid}"
         )
 
     def __exit__(

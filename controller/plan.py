@@ -50,6 +50,9 @@ class Plan:
         aa_noise: Noise floor of this node as a relative difference; None when it was not measured.
         aa_source: Where the noise floor comes from, in words.
         aa: True for an A/A sweep: two arms with the same settings, which measures the noise floor.
+        limit: Host that is measured; the hosts of a fleet with commas between.
+        hosts: Hosts of a sweep over a fleet; empty for a sweep of one host.
+        shared: Several controllers work on the plan, each with a journal of its own.
         workload: Settings of the workload (``controller.load.workload.Workload.settings``); its prompts are frozen
             beside the plan.
         cells: The launches decided so far, those that the journal says were added included.
@@ -76,6 +79,8 @@ class Plan:
     aa_noise: float | None = None
     aa_source: str = ""
     aa: bool = False
+    hosts: tuple[str, ...] = ()
+    shared: bool = False
 
     def with_cells(self, added: Sequence[Cell]) -> Plan:
         """Return the plan with launches that were decided on the way."""
@@ -91,6 +96,7 @@ class Plan:
         data["arms"] = [arm.as_json() for arm in self.arms]
         data["cells"] = [cell_json(cell) for cell in self.cells]
         data["looks"] = list(self.looks)
+        data["hosts"] = list(self.hosts)
         return {"schema": SCHEMA, **data}
 
     @classmethod
@@ -100,6 +106,7 @@ class Plan:
         fields["arms"] = tuple(Arm.from_json(arm) for arm in data["arms"])
         fields["cells"] = tuple(Cell(**cell) for cell in data["cells"])
         fields["looks"] = tuple(data.get("looks", ()))
+        fields["hosts"] = tuple(data.get("hosts", ()))
         return cls(**fields)
 
     def write(self, path: Path) -> None:

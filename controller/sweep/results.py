@@ -10,8 +10,8 @@ from controller.journal import read_journal
 from controller.load.records import RecordError, RequestRecord
 from controller.plan import Plan
 from controller.sweep.configuration import sentence
+from controller.sweep.files import JOURNAL, PLAN
 from controller.sweep.state import CellHistory, CellState, SweepState, fold
-from controller.sweep.sweep import JOURNAL, PLAN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

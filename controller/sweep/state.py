@@ -38,6 +38,7 @@ class CellHistory:
 
     state: CellState = CellState.PLANNED
     attempt: int = 0
+    host: str = ""
     failure: Mapping[str, Any] | None = None
     launch: Mapping[str, Any] | None = None
     requests: list[Mapping[str, Any]] = field(default_factory=list)
@@ -54,16 +55,40 @@ class CellHistory:
 
 
 @dataclass(slots=True)
+class HostState:
+    """What the journal says about one host of the sweep."""
+
+    last_launch: Mapping[str, Any] | None = None
+    last_launch_cell: str = ""
+    stopped: bool = True
+    configuration: Configuration = field(default_factory=Configuration)
+    lost: str = ""
+    """Why the host took no more blocks; empty while it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """A measured launch that does not count: its host was lost before the block was complete."""
+
+    cell_id: str
+    attempt: int
+    host: str
+
+
+@dataclass(slots=True)
 class SweepState:
     """The fold of a whole journal."""
 
     header: Mapping[str, Any] | None = None
     cells: dict[str, CellHistory] = field(default_factory=dict)
     ended: str | None = None
-    last_launch: Mapping[str, Any] | None = None
-    last_launch_cell: str = ""
-    stopped: bool = True
-    configuration: Configuration = field(default_factory=Configuration)
+    hosts: dict[str, HostState] = field(default_factory=dict)
+    superseded: list[Superseded] = field(default_factory=list)
+    """Launches of blocks that another host did anew; their records stay in the journal."""
+    finished_blocks: dict[int, str] = field(default_factory=dict)
+    """Host of each block that a sweep over a fleet finished."""
+    host_differences: dict[str, list[str]] = field(default_factory=dict)
+    """How hosts differ that were mixed knowingly."""
     accepted: list[Mapping[str, Any]] = field(default_factory=list)
     """Changes of the configuration that the operator took into the sweep, oldest first."""
     added: list[Cell] = field(default_factory=list)
@@ -77,6 +102,31 @@ class SweepState:
     def cell(self, cell_id: str) -> CellHistory:
         """Return the history of a cell, an empty one when the journal does not name it."""
         return self.cells.setdefault(cell_id, CellHistory())
+
+    def host(self, name: str) -> HostState:
+        """Return the state of a host, an empty one when the journal does not name it."""
+        return self.hosts.setdefault(name, HostState())
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no host may still run a server of the sweep."""
+        return all(host.stopped for host in self.hosts.values())
+
+    @property
+    def configuration(self) -> Configuration:
+        """What the launches had in common, of the first host."""
+        return next(iter(self.hosts.values()), HostState()).configuration
+
+    @property
+    def measured_hosts(self) -> list[str]:
+        """The hosts whose launches count, in the order in which they first did."""
+        return list(dict.fromkeys(one.host for one in self.cells.values() if one.state is CellState.DONE))
+
+    def host_of(self, record: Mapping[str, Any]) -> str:
+        """Return the host of a record; journals of earlier versions had only one host and did not name it."""
+        if "host" in record:
+            return str(record["host"])
+        return str(self.header["plan"].get("limit", "")) if self.header and "plan" in self.header else ""
 
     def pending(self, plan: Plan) -> list[Cell]:
         """Return the cells that must still be launched: everything not done, in the order of the plan."""
@@ -103,12 +153,15 @@ def _sweep(state: SweepState, record: Mapping[str, Any]) -> None:
 
 def _cell(state: SweepState, record: Mapping[str, Any]) -> None:
     history = state.cell(record["cell"])
-    history.state = CellState(record["state"])
+    reached = CellState(record["state"])
+    if reached is not CellState.LAUNCHING and "host" in record and history.host not in ("", record["host"]):
+        return  # another host does the block anew meanwhile
+    history.state = reached
     if history.state is CellState.LAUNCHING:
-        history.attempt = record["attempt"]
+        history.attempt, history.host = record["attempt"], state.host_of(record)
         history.failure, history.launch, history.server, history.requests = None, None, None, []
         history.gpu, history.foreign, history.generation = None, [], len(state.accepted)
-        state.stopped, state.ended = False, None
+        state.host(history.host).stopped, state.ended = False, None
     elif history.state is CellState.FAILED:
         history.failure = record.get("failure")
     elif history.state is CellState.DONE:
@@ -120,9 +173,10 @@ def _cell(state: SweepState, record: Mapping[str, Any]) -> None:
 def _server(state: SweepState, record: Mapping[str, Any]) -> None:
     history = state.cell(record["cell"])
     history.launch, history.server, history.url = record.get("launch"), record.get("info"), record.get("url")
-    state.last_launch, state.last_launch_cell = record.get("launch"), record["cell"]
+    host = state.host(state.host_of(record))
+    host.last_launch, host.last_launch_cell = record.get("launch"), record["cell"]
     if record.get("arm"):
-        state.configuration.learn(record["arm"], record.get("launch") or {}, record.get("identity") or {})
+        host.configuration.learn(record["arm"], record.get("launch") or {}, record.get("identity") or {})
 
 
 def _run(state: SweepState, record: Mapping[str, Any]) -> None:
@@ -142,7 +196,8 @@ def _extended(state: SweepState, record: Mapping[str, Any]) -> None:
 
 def _accepted(state: SweepState, record: Mapping[str, Any]) -> None:
     state.accepted.append(record)
-    state.configuration.accept(record.get("arm"), record.get("launch") or {}, record.get("identity") or {})
+    configuration = state.host(state.host_of(record)).configuration
+    configuration.accept(record.get("arm"), record.get("launch") or {}, record.get("identity") or {})
 
 
 def _conditions(state: SweepState, record: Mapping[str, Any]) -> None:
@@ -165,8 +220,34 @@ def _playbook(state: SweepState, record: Mapping[str, Any]) -> None:
     state.playbook_seconds.append(record)
 
 
-def _stopped(state: SweepState, _: Mapping[str, Any]) -> None:
-    state.stopped = True
+def _stopped(state: SweepState, record: Mapping[str, Any]) -> None:
+    state.host(state.host_of(record)).stopped = True
+
+
+def _host(state: SweepState, record: Mapping[str, Any]) -> None:
+    host = state.host(state.host_of(record))
+    if record["state"] == "joined":
+        host.configuration.learn_node(record.get("identity") or {})
+        host.lost = ""
+    elif record["state"] == "lost":
+        host.lost = str(record.get("reason") or "lost")
+
+
+def _hosts_differ(state: SweepState, record: Mapping[str, Any]) -> None:
+    state.host_differences |= record["differences"]
+
+
+def _block(state: SweepState, record: Mapping[str, Any]) -> None:
+    """A host took a block, finished it, or lost it; what does not count any more is planned again."""
+    for cell_id in record.get("dropped", ()):
+        history = state.cell(cell_id)
+        if history.state is CellState.DONE:
+            state.superseded.append(Superseded(cell_id, history.attempt, history.host))
+        state.cells[cell_id] = CellHistory(attempt=history.attempt, times_done=0)
+    if record["state"] == "finished":
+        state.finished_blocks[record["block"]] = state.host_of(record)
+    else:
+        state.finished_blocks.pop(record["block"], None)
 
 
 def _end(state: SweepState, record: Mapping[str, Any]) -> None:
@@ -186,5 +267,8 @@ _HANDLERS = {
     "aa_noise": _aa_noise,
     "playbook": _playbook,
     "stopped": _stopped,
+    "host": _host,
+    "hosts_differ": _hosts_differ,
+    "block": _block,
     "end": _end,
 }
