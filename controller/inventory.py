@@ -104,6 +104,36 @@ def read_target(inventory: Path, limit: str | None = None) -> Target:
     return Target(path.resolve(), host, variables, tuple(_hosts_of(data, "proxmox")))
 
 
+def read_fleet(inventory: Path, pattern: str) -> list[Target]:
+    """Read the inventory and pick several hosts, in its order.
+
+    Args:
+        inventory: An inventory with a group ``inference``.
+        pattern: A group, or hosts and groups with commas between.
+
+    Raises:
+        InputError: the inventory is missing or broken, or the pattern names what is not in group ``inference``.
+    """
+    path = inventory.expanduser()
+    if not path.exists():
+        raise InputError(f"there is no inventory at {inventory}; give one with --inventory.")
+    data = _ansible_inventory(path)
+    serving = _hosts_of(data, GROUP)
+    chosen: list[str] = []
+    for name in (part.strip() for part in pattern.split(",")):
+        members = _hosts_of(data, name) if name in data else [name]
+        strangers = [host for host in members if host not in serving]
+        if strangers or not members:
+            raise InputError(
+                f"--hosts {pattern}: {', '.join(strangers) or name} is not in the group {GROUP!r} of {inventory} "
+                f"({', '.join(serving) or 'which has no host'})."
+            )
+        chosen += [host for host in members if host not in chosen]
+    variables = data.get("_meta", {}).get("hostvars", {})
+    proxmox = tuple(_hosts_of(data, "proxmox"))
+    return [Target(path.resolve(), host, variables.get(host, {}), proxmox) for host in serving if host in chosen]
+
+
 def default_inventory() -> Path:
     """Return the inventory of the simulated node, used when none is given."""
     return SIMULATOR_INVENTORY

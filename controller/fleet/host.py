@@ -1,0 +1,132 @@
+"""Runs the cells of one host of a fleet through Ansible, with what a sweep of one host uses (``HostSession``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from controller.ahead import AheadOfTime
+from controller.exits import JournalError, TargetError
+from controller.fleet.ports import CellEnd
+from controller.playbooks import Playbooks
+from controller.sweep.entries import identity_of, record_playbook
+from controller.sweep.files import HOSTS
+from controller.sweep.http_load import HttpLoad
+from controller.sweep.leftovers import RunningNote
+from controller.sweep.session import HostSession
+from controller.sweep.state import HostState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from controller.inventory import Target
+    from controller.journal import Journal
+    from controller.load.workload import Workload
+    from controller.plan import Cell, Plan
+    from controller.sweep.interrupt import Interrupts
+    from controller.sweep.ports import PreparingRunner, Watcher
+
+LOCK_PATIENCE_S = 5.0
+"""The process of a killed coordinator needs a moment to notice."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnsibleHost:
+    """Makes the runner of one host in that host's process.
+
+    Attributes:
+        found: What the journal says about the host.
+        last_attempt: Attempt of the launch that the journal names last for it.
+        api_key: For the server's HTTP; sent to the process, never on a command line.
+    """
+
+    plan: Plan
+    directory: Path
+    target: Target
+    workload: Workload
+    api_key: str | None = None
+    found: HostState = field(default_factory=HostState)
+    last_attempt: int = 0
+    leave_running: bool = False
+    accept_changes: bool = False
+
+    def __call__(self, journal: Journal, interrupts: Interrupts, watcher: Watcher) -> AnsibleRunner:
+        """Return the runner."""
+        workplace = self.directory / HOSTS / self.target.host
+        workplace.mkdir(parents=True, exist_ok=True, mode=0o700)
+        note = RunningNote(workplace, self.plan.sweep_id)
+        playbooks = AheadOfTime(
+            Playbooks(self.target, owner=str(workplace.resolve()), on_child=lambda pid: note.update(child=pid))
+        )
+        session = HostSession(
+            plan=self.plan,
+            directory=self.directory,
+            workplace=workplace,
+            target=self.target,
+            found=self.found,
+            playbooks=playbooks,
+            load=HttpLoad(self.workload, self.api_key),
+            watcher=watcher,
+            note=note,
+            last_attempt=self.last_attempt,
+            leave_running=self.leave_running,
+            accept_changes=self.accept_changes,
+        )
+        return AnsibleRunner(session, playbooks, journal, interrupts)
+
+
+class AnsibleRunner:
+    """A ``HostRunner`` over a session."""
+
+    def __init__(
+        self, session: HostSession, playbooks: PreparingRunner, journal: Journal, interrupts: Interrupts
+    ) -> None:
+        self._session = session
+        self._playbooks = playbooks
+        self._journal = journal
+        self._interrupts = interrupts
+        self._locked = self._begun = False
+
+    def open(self) -> Mapping[str, str]:
+        """Lock the host, clean up, and ask what it is made of.
+
+        Raises:
+            LockedError: another sweep holds the host.
+            TargetError: it cannot be reached.
+        """
+        self._session.lock(LOCK_PATIENCE_S)
+        self._locked = True
+        self._session.recover(self._journal)
+        played = self._playbooks.run(
+            "identity",
+            directory=self._session.workplace / "ansible",
+            cancelled=lambda: self._interrupts.asked,
+        )
+        record_playbook(self._journal, played, "", 0)
+        if not played.ok:
+            raise TargetError(played.sentence)
+        identity = identity_of(played)
+        self._journal.append("host", state="joined", identity=identity)
+        self._session.begin(self._journal, self._interrupts)
+        self._begun = True
+        return identity
+
+    def launch(self, cells: Sequence[tuple[Cell, int]]) -> Iterator[CellEnd]:
+        """Launch the cells of a block."""
+        for (cell, _), outcome in zip(cells, self._session.launch(cells, self._interrupts), strict=False):
+            sentence = outcome.failure.sentence if outcome.failure else ""
+            yield CellEnd(cell.cell_id, outcome.state.value, sentence, outcome.fatal)
+
+    def close(self) -> str:
+        """Stop the server and give the host back."""
+        trouble = ""
+        try:
+            if self._begun:
+                trouble = self._session.stop(self._journal, self._interrupts)
+        except JournalError as error:
+            trouble = error.sentence  # the server is stopped all the same; the record of it is missing
+        finally:
+            if self._locked:
+                self._session.close()
+        return trouble
