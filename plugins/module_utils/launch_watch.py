@@ -87,6 +87,7 @@ class HealthProbe:
         self._thread: Optional[threading.Thread] = None
         self.asked_at: Optional[float] = None
         self.status: Optional[int] = None
+        self.silent_s = 0.0
         self.info: Dict[str, Any] = {}
         self.warning = ""
 
@@ -110,6 +111,7 @@ class HealthProbe:
                 self.info = server_info(options.host, options.port, options.api_key)
             except ProbeError as error:
                 self.warning = str(error)
+        self.silent_s = 0.0 if status == 200 else time.monotonic() - (self.asked_at or 0.0)
         self.status = status
 
 
@@ -166,7 +168,9 @@ class LaunchWatch:
                 return overdue
             if self.tracker.phase not in {self.options.known_phase, *_LAST_PHASES}:
                 return observation
-            if time.monotonic() - begin >= self.options.slice_s:
+            # The slice after this one would not know how long a server that has served owes an answer.
+            owed = self._probe.busy and self.tracker.phase == "serving"
+            if time.monotonic() - begin >= self.options.slice_s and not owed:
                 return observation
             time.sleep(POLL_S)
 
@@ -183,7 +187,13 @@ class LaunchWatch:
     def _stall(self) -> str:
         """Say for how long a phase has stood still when that is longer than it may, else ""."""
         limit_s = self.options.limits_s.get(self.tracker.phase)
-        if limit_s is None or self._probe.busy:
+        if limit_s is None:
+            return ""
+        if self.tracker.phase == "serving":
+            # A refusal at once is a server that still warms up or shuts down; a late one had no token to give.
+            silent_s = self._probe.silent_s
+            return f"gave no token for {silent_s:.0f} s (limit {limit_s:g} s)" if silent_s > limit_s else ""
+        if self._probe.busy:
             return ""
         still_s = still_for_s(self.tracker.phases, self.elapsed_s, self.log_silent_s)
         if still_s <= limit_s:

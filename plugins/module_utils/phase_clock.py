@@ -22,6 +22,9 @@ DEFAULT_LIMITS_S: Dict[str, float] = {
     "target_graphs": 600.0,
     "draft_graphs": 600.0,
     "warmup": 300.0,
+    # Of a server that has served: how long /health, which generates a token, may stay without one. SGLang gives up
+    # after 20 s (SGLANG_HEALTH_CHECK_TIMEOUT).
+    "serving": 15.0,
 }
 FILE_NAME = "phase_history.json"
 KEPT_LAUNCHES = 10

@@ -84,6 +84,7 @@ options:
       - Seconds by phase that a phase may stand still (neither a new phase nor a new line in the log) before the launch
         counts as stalled. Phases that are not named keep their defaults, see C(DEFAULT_LIMITS_S) in
         C(plugins/module_utils/phase_clock.py).
+      - For C(serving) it is how long a server that has served may owe the token that C(/health) asks it for.
     type: dict
     default: {}
   nvidia_smi:
@@ -141,6 +142,17 @@ eta_s:
     are kept in C(phase_history.json) by version, tensor parallelism and speculation.
   returned: always
   type: float
+phase_left_s:
+  description: Seconds until the present phase is probably over, from the same launches; null without one.
+  returned: always
+  type: float
+shards:
+  description: >-
+    Files of weights that are loaded in the present phase (done) and how many there are (total); null in a phase
+    without.
+  returned: always
+  type: dict
+  sample: {"done": 3, "total": 64}
 nothing_started:
   description: Whether there was no launch to watch (check mode only).
   returned: always
@@ -196,6 +208,7 @@ msg:
 
 import contextlib
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Set, Tuple, Union
 
@@ -315,6 +328,7 @@ def report(
         reason = "cannot be reached"
     silent_s = watch.log_silent_s
     elapsed_s = watch.elapsed_s
+    shards = watch.tracker.shards
     phase = watch.tracker.phase
     result.update(
         ready=observation.ready and not reason,
@@ -326,6 +340,7 @@ def report(
         launch=watch.target.record.public(),
         elapsed_s=round(elapsed_s, 3),
         log_silent_s=round(silent_s, 1),
+        shards={"done": shards[0], "total": shards[1]} if shards else None,
         server=summarize(observation.info) if observation.ready else {},
     )
     if reason:
@@ -354,6 +369,8 @@ def empty_result(parameters: Dict[str, Any]) -> Dict[str, Any]:
         "timed_out": False,
         "stalled": False,
         "eta_s": None,
+        "phase_left_s": None,
+        "shards": None,
         "nothing_started": False,
         "phase": "starting",
         "phases": [],
@@ -417,12 +434,17 @@ def observe(parameters: Dict[str, Any], table: ProcessTable, *, check_mode: bool
     if not check_mode:
         memory.keep(watch.tracker.phase, watch.schedulers)
     result = report(parameters, watch, observation, table)
-    result["eta_s"] = estimate(parameters, watch, result, keep=not check_mode)
+    result["eta_s"], result["phase_left_s"] = estimate(parameters, watch, result, keep=not check_mode)
     return result, observation.warnings
 
 
-def estimate(parameters: Dict[str, Any], watch: LaunchWatch, result: Dict[str, Any], *, keep: bool) -> Optional[float]:
-    """Return the seconds until the server is probably ready; remember how long the start of a ready one took."""
+def estimate(
+    parameters: Dict[str, Any], watch: LaunchWatch, result: Dict[str, Any], *, keep: bool
+) -> Tuple[Optional[float], Optional[float]]:
+    """Return the seconds until the server is probably ready, and those until its present phase is over.
+
+    Remembers how long the start of a ready server took.
+    """
     history = PhaseHistory(parameters["state_dir"])
     speculative = parameters["speculative"]
     parallel = tensor_parallel(watch.target.record.argv)
@@ -430,11 +452,13 @@ def estimate(parameters: Dict[str, Any], watch: LaunchWatch, result: Dict[str, A
         if keep:
             key = history_key(str(result["server"].get("version") or ""), parallel, speculative=speculative)
             history.add(key, watch.target.record.launch_id, watch.tracker.phases)
-        return 0.0
+        return 0.0, None
     if result["failure"]:
-        return None
-    end = history_key("", parallel, speculative=speculative).partition("|")[2]
-    return history.eta_s(f"|{end}", watch.tracker.phases, watch.elapsed_s)
+        return None, None
+    end = "|" + history_key("", parallel, speculative=speculative).partition("|")[2]
+    ready_s = history.eta_s(end, watch.tracker.phases, watch.elapsed_s)
+    later_s = history.eta_s(end, watch.tracker.phases, math.inf)  # as if the present phase had used its time up
+    return ready_s, None if ready_s is None or later_s is None else round(ready_s - later_s, 1)
 
 
 def tensor_parallel(argv: Sequence[str]) -> Optional[int]:

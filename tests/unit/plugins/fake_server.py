@@ -32,6 +32,11 @@ if mode == "stalls":
     time.sleep(600)
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
+        if mode == "mute" and self.path == "/health":  # SGLang waits 20 s for a token before it says so
+            time.sleep(1.5)
+            self.send_response(503)
+            self.end_headers()
+            return
         body = json.dumps({"model_path": model, "version": "0.5.15", "speculative_num_steps": 3}).encode()
         self.send_response(200)
         self.end_headers()

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 START = [Phase("starting", 0.0, 10.0), Phase("weights", 10.0, 110.0), Phase("target_graphs", 110.0, 140.0)]
 
 
-def test_every_phase_before_serving_has_a_limit() -> None:
-    assert list(DEFAULT_LIMITS_S) == list(PHASES[:-1])
+def test_every_phase_has_a_limit() -> None:
+    assert list(DEFAULT_LIMITS_S) == list(PHASES)
 
 
 def test_limits_are_changed_one_by_one() -> None:

@@ -158,6 +158,16 @@ def test_a_phase_that_stands_still_is_a_stall_with_evidence(launch: Launch) -> N
     assert evidence["gpus"] == []
 
 
+def test_a_server_that_gives_no_token_any_more_is_a_stall_with_evidence(launch: Launch) -> None:
+    launch.start("mute")
+    result = launch.settle(phase_limits={"serving": 1.0}, slice_s=1.0, budget_s=8)
+    assert result["stalled"]
+    assert not result["dead"]
+    assert "gave no token for" in result["msg"]
+    assert "in phase serving" in result["msg"]
+    assert "sglang::schedul" in {process["name"] for process in result["failure"]["evidence"]["processes"]}
+
+
 def test_the_next_launch_is_estimated_from_the_last(launch: Launch) -> None:
     launch.start("serves")
     ready = launch.settle()
@@ -169,6 +179,8 @@ def test_the_next_launch_is_estimated_from_the_last(launch: Launch) -> None:
     result, _ = launch.look()
     assert result["eta_s"] is not None
     assert result["eta_s"] >= 0
+    assert result["phase"] == "weights"
+    assert result["eta_s"] >= result["phase_left_s"] >= 0
 
 
 def test_a_phase_that_does_not_exist_is_refused(launch: Launch, capsys: pytest.CaptureFixture[str]) -> None:
