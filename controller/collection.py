@@ -1,4 +1,4 @@
-"""Makes the collection's shared code importable for the controller: from the checkout, else from the copy in the wheel.
+"""Makes the collection's shared code importable for the controller: from the checkout, or from the wheel's copy of it.
 
 What runs on the target (``plugins/module_utils``) and what the controller does with the same things must agree, so
 there is one implementation. Importing this module is enough; then ``ansible_collections.sglang_ops.eagle3`` is there.
@@ -7,20 +7,11 @@ there is one implementation. Importing this module is enough; then ``ansible_col
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from controller.paths import REPOSITORY
 
-WITHIN_WHEEL = Path(__file__).parent / "bundled"
-"""Where ``pyproject.toml`` puts ``plugins/module_utils`` of a wheel, which has no checkout around it."""
-_PACKAGE = Path("ansible_collections", "sglang_ops", "eagle3", "plugins", "module_utils")
+SEARCH_PATH = REPOSITORY / "collections"
+"""The directory that holds ``ansible_collections``."""
 
-
-def search_path() -> Path:
-    """Return the directory that holds ``ansible_collections``."""
-    checkout = REPOSITORY / "collections"
-    return checkout if (checkout / _PACKAGE).is_dir() else WITHIN_WHEEL
-
-
-if str(search_path()) not in sys.path:
-    sys.path.insert(0, str(search_path()))
+if str(SEARCH_PATH) not in sys.path:
+    sys.path.insert(0, str(SEARCH_PATH))

@@ -142,12 +142,14 @@ def default_inventory() -> Path:
 def ansible_environment() -> dict[str, str]:
     """Return the environment for Ansible's commands: this interpreter's ``bin`` first, this checkout's settings.
 
-    ``ANSIBLE_CONFIG`` is set because Ansible ignores an ``ansible.cfg`` found in a world-writable directory.
+    ``ANSIBLE_CONFIG`` is set because Ansible ignores an ``ansible.cfg`` found in a world-writable directory. The
+    simulated node is named so that inventory and controller mean the same one.
     """
     environment = dict(os.environ)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', os.defpath)}"
     environment["ANSIBLE_CONFIG"] = str(REPOSITORY / "ansible.cfg")
     environment.setdefault("ANSIBLE_HOST_KEY_CHECKING", "True")
+    environment.setdefault("CONTROLLER_SIMULATOR_NODE", str(simulator_node()))
     return environment
 
 

@@ -1,4 +1,4 @@
-"""Where things are: the checkout with the playbooks, the per-user state directory, the default directories."""
+"""Where things are: the playbooks, the per-user state directory, the default directories."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+_PACKAGE = Path(__file__).resolve().parent
+INSTALLED = (_PACKAGE / "_collection" / "ansible.cfg").is_file()
+"""Whether this is an installed wheel, which carries the playbooks, roles and inventories inside the package."""
+REPOSITORY = _PACKAGE / "_collection" if INSTALLED else _PACKAGE.parent
+"""The checkout, or what the wheel has of it."""
 SIMULATOR_INVENTORY = REPOSITORY / "inventory" / "simulator"
 
 
@@ -17,8 +21,12 @@ def state_directory() -> Path:
 
 
 def simulator_node() -> Path:
-    """Return the directory of the default simulated node (``$CONTROLLER_SIMULATOR_NODE`` wins)."""
-    return Path(os.environ.get("CONTROLLER_SIMULATOR_NODE") or REPOSITORY / ".simulator" / "node")
+    """Return the directory of the default simulated node (``$CONTROLLER_SIMULATOR_NODE`` wins).
+
+    It is in the checkout, or for an installed controller in the user's state directory.
+    """
+    parent = state_directory() / "simulator" if INSTALLED else REPOSITORY / ".simulator"
+    return Path(os.environ.get("CONTROLLER_SIMULATOR_NODE") or parent / "node")
 
 
 def default_sweep_directory(now: datetime | None = None) -> Path:
