@@ -29,7 +29,15 @@ PLAN_OPTIONS = (
         "extra_arms",
         multiple=True,
         metavar="NAME=KEY:VALUE,…",
-        help="Add an arm. KEY: --server-flag, ENVIRONMENT_VARIABLE, sglang_server_* variable or steps. Repeatable.",
+        help="Add an arm. KEY: --server-flag, ENVIRONMENT_VARIABLE, sglang_server_* variable or steps; an empty VALUE "
+        "takes a flag or variable of the inventory away. Repeatable.",
+    ),
+    click.option(
+        "--arms-file",
+        "arms_files",
+        multiple=True,
+        metavar="FILE",
+        help="Add the arms of a YAML file, or of one in plans/ by its name. Repeatable.",
     ),
     click.option(
         "--aa", is_flag=True, help="Measure the noise floor: two equal arms without speculation. Later sweeps use it."
@@ -141,19 +149,34 @@ def read_options(arguments: dict[str, Any]) -> Options:
 
 def _arms(arguments: dict[str, Any]) -> tuple[Arm, ...]:
     steps = () if arguments["steps"] is None else parse_steps(arguments["steps"])
-    asked = bool(steps or arguments["adaptive"] or arguments["extra_arms"])
+    asked = bool(steps or arguments["adaptive"] or arguments["extra_arms"] or arguments["arms_files"])
     if arguments["aa"]:
         if asked or arguments["no_baseline"] or arguments["max_blocks"] or arguments["budget"]:
             raise InputError(
                 "--aa measures two equal arms without speculation and nothing else; leave out --steps, --adaptive, "
-                "--arm, --no-baseline, --max-blocks and --budget."
+                "--arm, --arms-file, --no-baseline, --max-blocks and --budget."
             )
         return aa_arms()
     if not asked:
-        raise InputError("nothing to compare: give --steps (for example --steps 2,3), --adaptive or --arm.")
+        raise InputError(
+            "nothing to compare: give --steps (for example --steps 2,3), --adaptive, --arm or --arms-file."
+        )
     return build_arms(
-        steps, with_baseline=not arguments["no_baseline"], adaptive=arguments["adaptive"], extra=arguments["extra_arms"]
+        steps,
+        with_baseline=not arguments["no_baseline"],
+        adaptive=arguments["adaptive"],
+        extra=arguments["extra_arms"],
+        from_files=_arms_of_files(arguments["arms_files"]),
     )
+
+
+def _arms_of_files(names: tuple[str, ...]) -> list[Arm]:
+    """Read the files; pydantic costs too much to import it for a sweep without one."""
+    if not names:
+        return []
+    from controller.arms_file import read_arms  # noqa: PLC0415
+
+    return read_arms(names)
 
 
 def seconds(option: str, text: str) -> float:

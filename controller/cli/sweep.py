@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
+from controller.cli.fleet import FleetRequest, fleet_hosts, fleet_options, fleet_targets, run_fleet
 from controller.cli.options import debug_option, find_target, json_option, target_options
 from controller.cli.plan_options import plan_options, read_options
 from controller.exits import Exit, InputError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 @click.command()
 @plan_options
 @target_options
+@fleet_options
 @click.option(
     "--dir", "directory", type=click.Path(path_type=Path), help="Where the sweep is kept  [default: sweeps/<UTC time>]"
 )
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
     "--resume", type=click.Path(path_type=Path), metavar="DIR", help="Go on with a sweep: finished cells are kept."
 )
 @click.option(
-    "--accept-changes", is_flag=True, help="Resume although the configuration changed; the report will say so."
+    "--accept-changes",
+    is_flag=True,
+    help="Resume although the configuration changed, or mix hosts that differ; the report will say so.",
 )
 @click.option("--leave-running", is_flag=True, help="Leave the last server running.")
 @click.option("--keep-going", is_flag=True, hidden=True, help="The default: a failed cell does not end the sweep.")
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
 def sweep(
     inventory: Path | None,
     limit: str | None,
+    hosts: str | None,
     directory: Path | None,
     resume: Path | None,
     *,
@@ -79,33 +84,45 @@ def sweep(
     from controller.cli.progress import make_watcher  # noqa: PLC0415 - a dry run shows no progress
 
     del keep_going
-    if accept_changes and resume is None:
+    if accept_changes and resume is None and hosts is None:
         raise InputError("--accept-changes goes with --resume: a new sweep has nothing that could have changed.")
     if resume is not None:
         _refuse_with_resume(directory, plan_arguments)
+    hosts = fleet_hosts(hosts, resume, limit)
+    fleet = FleetRequest(hosts, inventory, directory, resume, leave_running, accept_changes) if hosts else None
+    if resume is not None and fleet is None:
         inventory, limit = _resumed_target(resume, inventory, limit)
     options = None if resume is not None else read_options(plan_arguments)
     if dry_run:
         if options is None:
             raise InputError("--dry-run and --resume do not go together; report shows what is done and what is left.")
-        return _show_plan(options, find_target(inventory, limit, create=False), as_json=as_json)
-    target = find_target(inventory, limit, create=True)
-    with make_watcher(Console(stderr=True), plain=plain or as_json) as watcher:
+        target = fleet_targets(fleet)[0] if fleet else find_target(inventory, limit, create=False)
+        return _show_plan(options, target, as_json=as_json)
+    if fleet is not None:
+        folder, end = run_fleet(fleet, options, Console(stderr=True))
+    else:
+        target = find_target(inventory, limit, create=True)
         folder = resume or directory or default_sweep_directory()
-        context = Context(
-            folder, target, watcher, leave_running=leave_running, accept_changes=accept_changes, arguments=sys.argv[1:]
-        )
-        one = resumed_sweep(context) if options is None else new_sweep(*new_plan(options, target), context)
-        end = one.run()
+        with make_watcher(Console(stderr=True), plain=plain or as_json) as watcher:
+            context = Context(
+                folder,
+                target,
+                watcher,
+                leave_running=leave_running,
+                accept_changes=accept_changes,
+                arguments=sys.argv[1:],
+            )
+            one = resumed_sweep(context) if options is None else new_sweep(*new_plan(options, target), context)
+            end = one.run()
     from controller.cli.show import show_sweep  # noqa: PLC0415 - the analysis is only needed at the end
 
     try:
-        show_sweep(one.directory, as_json=as_json, sentences=end.sentences, exit_code=end.exit_code)
+        show_sweep(folder, as_json=as_json, sentences=end.sentences, exit_code=end.exit_code)
     finally:  # whoever read our output may have gone
         if not no_report:
             from controller.cli.keep_report import keep_report  # noqa: PLC0415
 
-            click.echo(keep_report(one.directory), err=True)
+            click.echo(keep_report(folder), err=True)
     return int(end.exit_code)
 
 
@@ -128,17 +145,16 @@ def plan(
 def _refuse_with_resume(directory: Path | None, arguments: dict[str, Any]) -> None:
     """A resumed sweep keeps its plan; an option that would change it is a misunderstanding worth an error."""
     context = click.get_current_context()
+    singular = {"extra_arms": "--arm", "arms_files": "--arms-file"}
     given = [
-        f"--{name.replace('_', '-')}"
+        singular.get(name, f"--{name.replace('_', '-')}")
         for name in arguments
         if (source := context.get_parameter_source(name)) is not None and source.name == "COMMANDLINE"
     ]
     if directory is not None:
         given.append("--dir")
     if given:
-        raise InputError(
-            f"--resume goes on with the plan as it is; leave out {', '.join(given).replace('--extra-arms', '--arm')}."
-        )
+        raise InputError(f"--resume goes on with the plan as it is; leave out {', '.join(given)}.")
 
 
 def _resumed_target(resume: Path, inventory: Path | None, limit: str | None) -> tuple[Path | None, str | None]:
