@@ -14,6 +14,10 @@ from controller.exits import ControllerError, Exit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+PROGRAM = "controller"
+COMPLETION_VARIABLE = "_CONTROLLER_COMPLETE"
+"""Click answers with completions instead of running when this is set; the script of ``completion`` sets it."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
@@ -22,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words or bool(os.environ.get("CONTROLLER_DEBUG"))
     try:
-        result = cli.main(args=words, prog_name="python -m controller", standalone_mode=False)
+        result = cli.main(args=words, prog_name=_program(), complete_var=COMPLETION_VARIABLE, standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -38,6 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         detail = " ".join(f"{type(error).__name__}: {error}".split())
         return _say(f"this is a fault of the controller ({detail}); --debug shows where.", Exit.RUN_FAILED, debug=debug)
     return result if isinstance(result, int) else Exit.OK
+
+
+def _program() -> str:
+    """Return how this program was called, for usage lines."""
+    return PROGRAM if os.path.basename(sys.argv[0]) == PROGRAM else f"python -m {PROGRAM}"  # noqa: PTH119 - no import
 
 
 def _say(sentence: str, code: Exit, *, debug: bool) -> int:
