@@ -28,6 +28,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_model 
     Diagnosis,
 )
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_order import oldest_first
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_phase import is_before
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_serving import Acceptance
 
 NEAR_LINES = 40
@@ -68,12 +69,16 @@ def diagnose(lines: Sequence[LogLine], acceptance: Acceptance) -> Diagnosis:
     version = _version(ordered)
     if chosen is not None:
         return _result(chosen, findings, version)
-    return dataclasses.replace(_without_failure(findings, acceptance), version=version)
+    without = dataclasses.replace(_without_failure(findings, acceptance), version=version)
+    if without.failure_class == UNKNOWN and findings.at_the_end is not None and not findings.fatal:
+        return _result(findings.at_the_end, findings, version)
+    return without
 
 
 def _choose(findings: Findings, acceptance: Acceptance, *, reversed_order: bool) -> Optional[Finding]:
     """Return the finding that decides, None when nothing failed."""
     found = [item for item in findings.items if item.index >= findings.serving_from or item.outside]
+    found = [dataclasses.replace(item, warning=True) if _went_on(item, findings) else item for item in found]
     if not findings.is_fatal_after(findings.serving_from):
         # A server that went on working did not fail of it; a GPU's fault stays one.
         active = 0 if reversed_order else max(acceptance.last_number, findings.last_activity)
@@ -86,11 +91,16 @@ def _choose(findings: Findings, acceptance: Acceptance, *, reversed_order: bool)
     begin = min(item.index for item in failures)
     near = [item for item in found if item.warning and abs(item.index - begin) <= NEAR_LINES]
     chosen = _first(failures + near)
-    if chosen is not None and chosen.failure_class == "serving-ima" and chosen.strength >= GENERAL:
+    if chosen is not None and chosen.failure_class == "serving-ima":
         early = [item for item in findings.items if item.identifier == "draft-context/overwritten"]
         if early:
             return dataclasses.replace(early[0], confidence=MEDIUM, phase=chosen.phase)
     return chosen
+
+
+def _went_on(item: Finding, findings: Findings) -> bool:
+    """Say whether the launch reached a further phase after a log line; an exception's own lines carry no stamp."""
+    return bool(item.line.time) and is_before(item.reached, findings.reached)
 
 
 def _first(found: Sequence[Finding]) -> Optional[Finding]:

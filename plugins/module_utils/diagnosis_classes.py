@@ -48,6 +48,10 @@ CLASSES: Dict[str, FailureClass] = {
         "the path of an SSH control or agent socket is too long for the kernel",
         "shorten it: set control_path_dir to a short directory (or ControlPath=~/.ssh/%C), and run from a short path",
     ),
+    "custom-ar": FailureClass(
+        "SGLang's own all-reduce does not work between these GPUs",
+        "set sglang_server_disable_custom_all_reduce to true: NCCL does the all-reduce then",
+    ),
     "draft-arch": FailureClass(
         "this SGLang does not know the draft's architecture",
         "use a draft model whose config.json names an EAGLE-3 architecture of this SGLang (LlamaForCausalLMEagle3), or"
@@ -129,6 +133,12 @@ CLASSES: Dict[str, FailureClass] = {
         "a rank did not finish loading its weights in time",
         "look for the rank that did not finish: its own log lines, the host's kernel log and the disk's throughput",
     ),
+    "lxc-device": FailureClass(
+        "the container cannot use the host's GPUs",
+        "load nvidia_uvm on the host, compare the device nodes, their major numbers and the driver's version in host"
+        " and"
+        " container, then restart the container",
+    ),
     "mig": FailureClass(
         "the GPU is a MIG or vGPU slice",
         "turn MIG off (nvidia-smi -mig 0 on the host): tensor parallelism needs whole GPUs",
@@ -145,6 +155,11 @@ CLASSES: Dict[str, FailureClass] = {
     "orphan": FailureClass(
         "processes of an ended launch still hold the GPUs",
         "end them with playbooks/clean.yml",
+    ),
+    "p2p-hang": FailureClass(
+        "the GPUs wait for each other: copies between them do not arrive",
+        "try NCCL_P2P_DISABLE=1 in nccl_env_variables together with sglang_server_disable_custom_all_reduce; when that"
+        " helps, turn the IOMMU's translation and ACS off on the host",
     ),
     "peer-died": FailureClass(
         "another process died first",

@@ -6,6 +6,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, List, Optional, Sequence
 
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_frames import FramesOfTraceback
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_model import (
     FOLLOWS,
     GENERAL,
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 # Classes that come from outside of the server: they stay true while it goes on serving.
 _OUTSIDE = frozenset({"xid", "orphan", "controlpath"})
 _FRAME = re.compile(r'^\s*File "')
+_NCCL_CHATTER = "NCCL INFO"
+_LAST_ERROR_LINES = 4
 _TRACEBACK = "Traceback (most recent call last)"
 _EXCEPTION = re.compile(
     r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|OutOfResources|Failure|Abort|Timeout|Expired)(?::|$)"
@@ -52,7 +55,10 @@ _ENOUGH_ANSWERS = 20
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One line that speaks for a class of failure. `index` is its place among the lines, oldest first."""
+    """One line that speaks for a class of failure.
+
+    `index` is its place among the lines, oldest first; `reached` is the furthest phase before it, `phase` that of the line.
+    """
 
     index: int
     line: LogLine
@@ -63,6 +69,7 @@ class Finding:
     phase: str
     rank: str = ""
     warning: bool = False
+    reached: str = NO_PHASE
 
     @property
     def outside(self) -> bool:
@@ -81,6 +88,8 @@ class Findings:
         last_activity: number of the last line that tells of an answered request.
         requests_answered: how many lines do.
         phase: phase of the first traceback, else the furthest.
+        reached: the furthest phase.
+        at_the_end: what the last lines say that nothing comes after, None when something does.
     """
 
     items: List[Finding] = dataclasses.field(default_factory=list)
@@ -89,6 +98,8 @@ class Findings:
     last_activity: int = 0
     requests_answered: int = 0
     phase: str = NO_PHASE
+    reached: str = NO_PHASE
+    at_the_end: Optional[Finding] = None
 
     def is_fatal_after(self, index: int) -> bool:
         """Say whether SGLang died after this place."""
@@ -102,6 +113,7 @@ def collect(lines: Sequence[LogLine]) -> Findings:
         walk.take(index, line)
     walk.end_of_traceback()
     walk.findings.phase = walk.failed_in or walk.phases.phase
+    walk.findings.reached = walk.phases.reached
     return walk.findings
 
 
@@ -112,6 +124,7 @@ class _Walk:
         self._rank = ""
         self._in_scheduler = False
         self._in_traceback = False
+        self._frames = FramesOfTraceback()
         self.failed_in = ""
 
     def end_of_traceback(self) -> None:
@@ -122,13 +135,17 @@ class _Walk:
 
     def take(self, index: int, line: LogLine) -> None:
         message = line.message
+        if _NCCL_CHATTER not in message:
+            self.findings.at_the_end = None
         if line.time:
             self.end_of_traceback()
             self._begin_block(line)
         if _FRAME.match(message):
             self._in_traceback = True
+            self._frames.take(message)
         if _TRACEBACK in message:
             self._in_traceback = True
+            self._frames.clear()
             self.phases.new_traceback()
         indented = not line.time and looks_quoted(message)
         if indented:
@@ -146,6 +163,7 @@ class _Walk:
     def _begin_block(self, line: LogLine) -> None:
         self.phases.seen = True
         self.phases.new_traceback()
+        self._frames.clear()
         self._rank = line.rank
         self._in_scheduler = "Scheduler hit an exception" in line.message
 
@@ -164,27 +182,53 @@ class _Walk:
         return False
 
     def _add(self, index: int, line: LogLine, known: Signature) -> None:
-        self.findings.items.append(
-            Finding(
-                index=index,
-                line=line,
-                failure_class=known.failure_class,
-                identifier=known.identifier,
-                strength=known.strength,
-                confidence=known.confidence,
-                phase=known.at or self.phases.phase,
-                rank=self._rank,
-                warning=known.warning,
-            )
+        finding = Finding(
+            index=index,
+            line=line,
+            failure_class=known.failure_class,
+            identifier=known.identifier,
+            strength=known.strength,
+            confidence=known.confidence,
+            phase=known.at or self.phases.phase,
+            rank=self._rank,
+            warning=known.warning,
+            reached=self.phases.reached,
         )
+        if finding.identifier == "peer-died/last-error":
+            self._forget_nccl_error(index)
+        if known.only_at_the_end:
+            self.findings.at_the_end = finding
+        else:
+            self.findings.items.append(finding)
+
+    def _forget_nccl_error(self, index: int) -> None:
+        """The last error of a NCCL error, right below it, says that another process was first."""
+        items = self.findings.items
+        while items and items[-1].identifier == "nccl-system/error" and index - items[-1].index <= _LAST_ERROR_LINES:
+            items.pop()
 
     def _look_at_exception(self, index: int, line: LogLine) -> None:
         message = line.message.strip()
         strength = self._strength(message)
-        if strength is not None and not is_harmless(message):
-            self.findings.items.append(
-                Finding(index, line, UNKNOWN, "unknown/exception", strength, LOW, self.phases.phase, self._rank)
+        if strength is None or is_harmless(message):
+            return
+        failure_class, identifier, confidence = UNKNOWN, "unknown/exception", LOW
+        place = self._frames.place_of(message) if strength < FOLLOWS else None
+        if place is not None:
+            failure_class, identifier, confidence = place.failure_class, place.identifier, place.confidence
+        self.findings.items.append(
+            Finding(
+                index=index,
+                line=line,
+                failure_class=failure_class,
+                identifier=identifier,
+                strength=strength,
+                confidence=confidence,
+                phase=self.phases.phase,
+                rank=self._rank,
+                reached=self.phases.reached,
             )
+        )
 
     def _strength(self, message: str) -> Optional[int]:
         if _DIED.search(message):

@@ -13,7 +13,9 @@ LONGEST_LINE = 4000
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])|[\x00-\x08\x0b\x0c\x0e-\x1f]")
 # SGLang's own prefix, in the forms of its versions: [2026-01-01 00:00:00 DP0 TP1], [00:00:00 TP1], [gpu_id=0].
 _STAMP = re.compile(
-    r"\[(?P<time>(?:\d{4}-\d\d-\d\d |\d\d-\d\d )?\d\d:\d\d:\d\d|gpu_id=\d+)(?P<rank>(?: [A-Z]{2,4}\d+)*)\] ?"
+    r"\[(?P<time>(?:\d{4}-\d\d-\d\d |\d\d-\d\d )?\d\d:\d\d:\d\d"
+    r"|gpu_id=\d+)(?:[.,]\d{1,6})?(?P<rank>(?: [A-Z]{2,4}\d+)*)\] ?"
+    r"(?:\[(?:ERROR|WARNING|INFO|DEBUG|CRITICAL)\] ?)?"
 )
 _ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 _COLLECTED = re.compile(rf"^\W{{0,2}}({_ISO})")
@@ -23,8 +25,13 @@ _PREFIXES = (
     re.compile(r"^\[pod/[^\]]+\] ?"),  # kubectl logs --prefix
     re.compile(rf"^\[?{_ISO}\]? (?:std(?:out|err) [FP] )?(?:\S+ >> )?"),  # CRI, kubectl and docker with timestamps
     re.compile(r"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ [\w.@:/-]+(?:\[\d+\])?: ?"),  # syslog, journald
-    re.compile(r"^(?:ERROR|WARNING|INFO|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d (?:\[[\w./]+:\d+\] ?)?"),  # vLLM
+    re.compile(r"^(?:ERROR|WARNING|INFO|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d (?:\[?[\w./]+:\d+\] ?)?"),  # vLLM
     re.compile(r"^(?:ERROR|CRITICAL): {2,4}"),
+    # logging's usual formats: "<time> - module - INFO - …", "<time> | ERROR | module | …"
+    re.compile(r"^[-|] (?:[\w.]+ [-|] )?(?:ERROR|WARNING|INFO|CRITICAL) ?[-|:] (?:[\w.]+ [-|:] )?"),
+    re.compile(r"^(?:ERROR|WARNING|CRITICAL):[\w.]+:"),  # logging.basicConfig
+    re.compile(r"^\d{1,4}: (?=\[|\S|  )"),  # srun --label
+    re.compile(r"^\[(?=[A-Z]{2,4}\d+)(?:[A-Z]{2,4}\d+ ?)+\] "),  # a stamp whose time was taken away
     re.compile(r"^\[\d+,\d+\]<std(?:out|err)>:"),  # mpirun
 )
 _RANK_PREFIX = re.compile(r"^\[rank(\d+)\]: ?")
@@ -85,7 +92,7 @@ def _unpack_json(text: str) -> str:
         return text
     except RecursionError:
         return text
-    for key in ("log", "MESSAGE", "message", "msg"):
+    for key in ("log", "MESSAGE", "message", "msg", "line", "textPayload", "body"):
         if isinstance(content, dict) and isinstance(content.get(key), str):
             return str(content[key])
     return text

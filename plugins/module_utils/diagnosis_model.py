@@ -45,6 +45,8 @@ class Signature:
         phases: phases in which the pattern means this class; () for all.
         warning: healthy servers print it too; it counts only right beside a failure.
         at: phase that the message itself tells, "" for that of the launch.
+        only_at_the_end: it is the last thing a launch does that goes on; it counts only when nothing comes after it and
+            nothing else failed.
     """
 
     identifier: str
@@ -57,6 +59,7 @@ class Signature:
     phases: Tuple[str, ...] = ()
     warning: bool = False
     at: str = ""
+    only_at_the_end: bool = False
 
     @property
     def failure_class(self) -> str:

@@ -115,5 +115,10 @@ class PhaseFinder:
         return reached
 
 
+def is_before(phase: str, other: str) -> bool:
+    """Say whether a launch reaches one phase before the other; an unknown phase is before every other."""
+    return _order(phase) < _order(other)
+
+
 def _order(phase: str) -> int:
     return PHASES.index(phase) if phase in PHASES else -1

@@ -6,10 +6,12 @@ import re
 from typing import Optional, Tuple
 
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils import (
+    diagnosis_signatures_devices,
     diagnosis_signatures_draft,
     diagnosis_signatures_kernels,
     diagnosis_signatures_memory,
     diagnosis_signatures_node,
+    diagnosis_signatures_peers,
     diagnosis_signatures_settings,
 )
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_model import GRAPH_PHASES, Signature
@@ -20,12 +22,15 @@ SIGNATURES: Tuple[Signature, ...] = (
     *diagnosis_signatures_settings.SIGNATURES,
     *diagnosis_signatures_memory.SIGNATURES,
     *diagnosis_signatures_kernels.SIGNATURES,
+    *diagnosis_signatures_peers.SIGNATURES,
+    *diagnosis_signatures_devices.SIGNATURES,
     *diagnosis_signatures_node.SIGNATURES,
 )
 
 # Lines that hold the words of a failure and mean none: settings, advice, and imports SGLang can do without.
 _HARMLESS = re.compile(
-    r"^server_args=|Ignore import error|Failed to load generation config|^Command line arguments|^Namespace\("
+    r"^server_args=|Ignore import error|Setup Custom allreduce failed|Custom allreduce is disabled"
+    r"|Failed to load generation config|^Command line arguments|^Namespace\("
     r"|^\s*\d\. (?:set|disable|decrease|reduce) "
     r"|(?:SIGQUIT received|Received sigquit)|kill_process_tree called"
     r"|CUDA kernel errors might be asynchronously reported|Compile with `TORCH_USE_CUDA_DSA`"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Tuple
 
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_model import (
+    FOLLOWS,
     GENERAL,
     LOW,
     MEDIUM,
@@ -24,7 +25,8 @@ SIGNATURES: Tuple[Signature, ...] = (
     ),
     signature(
         "draft-context/derived-model-len",
-        r"max_model_len \(\d+\) is greater than the derived max_model_len",
+        r"max_model_len \(\d+\) is greater than the derived max_model_len"
+        r"|draft model config's max_model_len \(\d+\) is less than",
         "ValueError: User-specified max_model_len (8192) is greater than the derived max_model_len"
         " (max_position_embeddings=2048 or model_max_length=None in model's config.json).",
         "vllm/config.py",
@@ -63,7 +65,9 @@ SIGNATURES: Tuple[Signature, ...] = (
     ),
     signature(
         "draft-vocab/shape-of-head",
-        r"shape (?:mismatch|'?\[).*(?:lm_head|d2t|hot_token_id)|(?:d2t|hot_token_id).*(?:out of (?:range"
+        r"org_vocab_size=\d+.*loaded_weight\.shape|assert loaded_weight\.shape\[output_dim\] =="
+        r"|draft vocab \(\d+\) != target vocab|share the same vocabulary as the target"
+        r"|shape (?:mismatch|'?\[).*(?:lm_head|d2t|hot_token_id)|(?:d2t|hot_token_id).*(?:out of (?:range"
         r"|bounds)|mismatch)",
         "RuntimeError: shape mismatch: value tensor of shape [32000] cannot be broadcast to d2t of shape [128256]",
         "srt/models/llama_eagle3.py load_weights",
@@ -91,7 +95,7 @@ SIGNATURES: Tuple[Signature, ...] = (
     ),
     signature(
         "target-unsupported/architecture",
-        r"Model architectures? \[.*\] (?:are|is) not supported",
+        r"Model architectures? \[.*\] (?:are|is) not supported|has no SG[Ll]ang implementation",
         "ValueError: Model architectures ['KimiK25ForConditionalGeneration'] are not supported for now.",
         "srt/models/registry.py",
         confidence=MEDIUM,
@@ -99,7 +103,8 @@ SIGNATURES: Tuple[Signature, ...] = (
     ),
     signature(
         "draft-arch/unknown-second-model",
-        r"Model architectures? \[.*\] (?:are|is) not supported|Cannot find model module",
+        r"Model architectures? \[.*\] (?:are|is) not supported|Cannot find model module|has no SG[Ll]ang implementation"
+        r"|Unsupported architectures: ",
         "ValueError: Model architectures ['Foo'] are not supported for now. Supported architectures: x",
         "srt/models/registry.py",
         confidence=MEDIUM,
@@ -124,7 +129,8 @@ SIGNATURES: Tuple[Signature, ...] = (
         r"(?:is not supported|not supported|unsupported|does not support).{0,40}(?:(?:decode|draft|extend"
         r"|prefill)[ _])?"
         r"attention[ _]backend|[Aa]ttention backend .{0,40}(?:does not support|is not supported|not compatible|only"
-        r" supports?)|EAGLE is not supported in|[Dd]raft (?:model|worker).{0,60}attention.backend"
+        r" supports?)|EAGLE is not supported in|\w+ backend requires MLA model|[Dd]raft (?:model"
+        r"|worker).{0,60}attention.backend"
         r"|(?:trtllm_mla|cutlass_mla|flashmla|flashinfer_mla|fa3|fa4|triton|aiter|trtllm_mha|flashinfer"
         r"|ascend|torch_native)"
         r" (?:attention )?backend .{0,60}(?:only|not|requires?).{0,80}(?:spec|draft|EAGLE|topk|MLA|head)",
@@ -165,9 +171,22 @@ SIGNATURES: Tuple[Signature, ...] = (
     signature(
         "draft-keys/state-dict",
         r"(?:Missing|Unexpected) key\(s\) in state_dict|weights were not initialized from checkpoint"
-        r"|There is no module or parameter named|Attempted to load weight \(torch\.Size",
+        r"|Parameter \S+ not found in the model|There is no module or parameter named"
+        r"|Attempted to load weight \(torch\.Size"
+        r"|assert param(?:_data|\.data)?\.(?:shape|size\(\)) == loaded_weight"
+        r"|start \(\d+\) \+ length \(\d+\) exceeds dimension size|weights? .{0,40}not (?:found|loaded"
+        r"|initialized) (?:in|from)"
+        r"|(?:shape|size)s? (?:mis-?match|do(?:es)? not match) .{0,60}(?:loading|weight|param)",
         'Missing key(s) in state_dict: "fc.weight"',
         "torch/nn/modules/module.py; vllm model_loader; vllm-project/vllm#8849",
+    ),
+    signature(
+        "draft-keys/load-state-dict",
+        r"Error\(s\) in loading state_dict|size mismatch for \w+|size mismatch - ckpt: torch\.Size",
+        "RuntimeError: Error(s) in loading state_dict for LlamaForCausalLMEagle3:",
+        "torch/nn/modules/module.py: the heading of the list of tensors",
+        strength=GENERAL,
+        confidence=MEDIUM,
     ),
     signature(
         "draft-keys/not-in-parameters",
@@ -180,11 +199,19 @@ SIGNATURES: Tuple[Signature, ...] = (
     ),
     signature(
         "draft-unwired/mean-of-one",
-        r"(?:Average|Mean) [Aa]ccept(?:ance)? length: 1\.0[0-4]\d?\b",
+        r"(?:Average|Mean|[Aa]vg\.?) [Aa]ccept(?:ance)? length: 1\.0[0-4]\d?\b",
         "Average Accept length: 1.037",
         "sgl-project/SpecForge#310; vllm v1/spec_decode/metrics.py",
         strength=GENERAL,
         confidence=MEDIUM,
+    ),
+    signature(
+        "slow-spec/mean-length",
+        r"(?:Average|Mean|[Aa]vg\.?) [Aa]ccept(?:ance)? length ?[:=] ?(?:1\.(?:0[5-9]|[1-9])|2\.[01])\d*\b",
+        "Average Accept length: 1.86",
+        "sgl-project/SpecForge benchmarks; vllm v1/spec_decode/metrics.py",
+        strength=FOLLOWS,
+        confidence=LOW,
     ),
     signature(
         "target-unsupported/no-hook",

@@ -18,6 +18,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_model 
 _OUT_OF_MEMORY = (
     r"CUDA out of memory|OutOfMemoryError|CUDA error: out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY"
     r"|HIP out of memory|cudaMalloc.*out of memory|Cuda failure 'out of memory'|CUBLAS_STATUS_ALLOC_FAILED"
+    r"|CUresult error\s+result=2\b|(?:Prefill|Decode|Extend) out of memory"
 )
 _RUNNER = "srt/model_executor/model_runner.py"
 
@@ -28,7 +29,9 @@ SIGNATURES: Tuple[Signature, ...] = (
         r"|[Pp]lease (?:try to )?(?:increase|raise) .{0,3}mem[-_]fraction[-_]static"
         r"|larger than the profiled value -\d+|No available memory for the cache blocks"
         r"|Available KV cache memory: -|max_total_num_tokens=-\d+"
-        r"|KV cache .*(?:smaller|larger) than .*(?:max_model_len|maximum number of tokens)",
+        r"|KV cache .*(?:smaller|larger) than .*(?:max_model_len|maximum number of tokens)"
+        r"|larger than the (?:maximum number of tokens that can be stored in KV cache|available KV cache memory)"
+        r"|[Nn]ot enough (?:GPU )?memory (?:for|to) .{0,60}(?:KV|pool|cache)",
         "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.",
         f"{_RUNNER} init_memory_pool; vllm v1/core/kv_cache_utils.py",
         versions="0.5.6-0.5.23",
@@ -67,7 +70,8 @@ SIGNATURES: Tuple[Signature, ...] = (
     signature(
         "gpu-occupied/unbalanced",
         r"[Mm]emory capacity is unbalanced|Some GPUs may be occupied by other processes"
-        r"|Free memory on device .* is less than desired GPU memory utilization",
+        r"|Free memory on device .* is less than desired GPU memory utilization|Error in memory profiling"
+        r"|CUDA-capable device\(s\) is/are busy|all CUDA-capable devices are busy or unavailable",
         "ValueError: The memory capacity is unbalanced. Some GPUs may be occupied by other processes."
         " min_per_gpu_memory=8.88, local_gpu_memory=11.90",
         f"{_RUNNER} init_torch_distributed; vllm v1/worker/gpu_worker.py",
@@ -77,7 +81,8 @@ SIGNATURES: Tuple[Signature, ...] = (
         "host-oom/kernel",
         r"Out of memory: Kill(?:ed)? process|[Mm]emory cgroup out of memory|oom-kill:constraint|oom_reaper: reaped"
         r"|invoked oom-killer|killed by the OOM killer|OOMKilled|Failed with result 'oom-kill'"
-        r"|Task in \S+ killed as a result of limit",
+        r"|Task in \S+ killed as a result of limit|node running low on memory|ray\.exceptions\.OutOfMemoryError"
+        r"|\bMemory cgroup stats for\b",
         "Memory cgroup out of memory: Killed process 4711 (sglang::schedul) total-vm:900000000kB, anon-rss:400000000kB",
         "Linux mm/oom_kill.c; systemd; Kubernetes",
     ),
@@ -91,7 +96,8 @@ SIGNATURES: Tuple[Signature, ...] = (
     signature(
         "host-oom/killed-while-starting",
         r"scheduler (?:is dead|died).*exit ?code:? -9|^\W*[Ee]xit ?code:? -9\b|exit code:? -9\b|exitcode[=:] ?-9\b"
-        r"|status=9/KILL|died with <Signals\.SIGKILL: 9>|terminated by signal SIGKILL",
+        r"|status=9/KILL|died with <Signals\.SIGKILL: 9>|terminated by signal (?:SIGKILL|9)"
+        r"|[Ee]xit(?:ed)?(?: with)?(?: ?[Cc]ode| status)?[ :=(]+137\b|killed by signal:? (?:9|SIGKILL|Killed)",
         "Rank 3 scheduler died during initialization (exit code: -9). If exit code is -9 (SIGKILL), a"
         " common cause is the"
         " OS OOM killer.",
@@ -114,8 +120,10 @@ SIGNATURES: Tuple[Signature, ...] = (
     ),
     signature(
         "orphan/reparented",
-        r"^\s*\S+\s+\d+\s+1\s+(?:\S+\s+){0,6}?(?:sglang::|VLLM::|ray::SGLang|\S*python\S* -m sglang)"
-        r"|(?:sglang::\w+|launch_server).{0,40}\bppid[=: ]+1\b|\bppid[=: ]+1\b.{0,60}(?:sglang::|launch_server)",
+        r"(?:^|\s)\d+\s+1\s+(?:\S+\s+){0,7}?(?:sglang::|VLLM::|ray::SGLang|\S*python\S* -m sglang)"
+        r"|(?:systemd|init|tini|bash|sleep)\(1\)[-+`|]*.{0,40}sglang::"
+        r"|(?:sglang::\w+|launch_server).{0,40}\b(?:ppid|PPID|parent)[=: ]+1\b|\bppid[=: ]+1\b.{0,60}(?:sglang::"
+        r"|launch_server)",
         "root     2505781       1  sglang::scheduler_DP0_TP0",
         "ps: schedulers whose parent is PID 1; sgl-project/sglang#23627",
     ),

@@ -18,14 +18,16 @@ SIGNATURES: Tuple[Signature, ...] = (
         "xid/kernel-log",
         r"NVRM: Xid|\bXid \(PCI:|RC watchdog: GPU is probably locked|krcWatchdog|GPU has fallen off the bus"
         r"|GPU recovery action changed|_kgspRpcGspEvent|GSP RM heartbeat timed out|Timeout waiting for RPC from GSP"
-        r"|GPU is lost|rm_init_adapter failed|RmInitAdapter failed|GPU recovery action",
+        r"|GPU is lost|rm_init_adapter failed|RmInitAdapter failed|GPU recovery action|NV_ERR_\w+"
+        r"|uvm encountered global fatal error|NVRM: .*(?:\b[Ff]ailed|Assertion|[Tt]imeout|lost)|GPU lost from the bus",
         "NVRM: Xid (PCI:0000:01:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
         "NVIDIA kernel driver",
     ),
     signature(
         "xid/link",
         r"aer_uncor_status|AER: .*(?:Uncorrect|Fatal)|PCIe Bus Error: severity=Uncorrect|Surprise Down"
-        r"|SXid|Unable to determine the device handle for GPU|uncorrectable ECC|[Uu]ncorrectable NVLink",
+        r"|SXid|Unable to determine the device handle for GPU|uncorrectable ECC|[Uu]ncorrectable NVLink"
+        r"|double[- ]bit ECC|GPU requires reset|cudaErrorECCUncorrectable",
         "pcieport 0000:00:01.1: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
         "Linux drivers/pci/pcie/aer.c; nvidia-smi; CUDA runtime error 214",
     ),
@@ -33,7 +35,8 @@ SIGNATURES: Tuple[Signature, ...] = (
         "mig/identifier",
         r"invalid literal for int\(\) with base 10: '?(?:MIG|\W*b'MIG)-"
         r"|[\"' =,]MIG-(?:GPU-)?[0-9a-f]{8}-.*(?:Error|invalid)"
-        r"|MIG (?:mode )?(?:is )?(?:enabled|not supported|devices? (?:is|are) not)",
+        r"|MIG (?:mode )?(?:is )?(?:enabled|not supported|devices? (?:is|are) not)"
+        r"|^\s*MIG \d+g\.\d+gb\b|[Dd]evice.{0,20}\bMIG-[0-9a-f]{8}-.*not (?:found|supported)",
         "ValueError: invalid literal for int() with base 10: 'MIG-00000000-0000-0000-0000-000000000000'",
         "CUDA_VISIBLE_DEVICES with MIG identifiers; vllm-project/vllm#7211",
     ),
@@ -50,7 +53,9 @@ SIGNATURES: Tuple[Signature, ...] = (
         r"|[Nn]o space left on device.*(?:/dev/shm|shm)|(?:/dev/shm|shm_open|shm segment|shared memory object)"
         r".*[Nn]o space left"
         r"|attaching to shared memory segment /dev/shm/nccl|insufficient shared memory \(shm\)"
-        r"|ftruncate.*No space left",
+        r"|ftruncate.*No space left|Fatal Python error: Bus error|\bBus error\b|SIGBUS|exit ?code:? ?-7\b"
+        r"|out of shared memory|unable to (?:open|write to|mmap|allocate) (?:file |shared memory).*(?:/?torch_|shm)"
+        r"|shared_memory.*No space left|No space left on device: ?'?/(?:psm_|torch_|sem)",
         "misc/shmutils.cc:88 NCCL WARN Error: failed to extend /dev/shm/nccl-AbCdEf to 9637892 bytes,"
         " error: No space left"
         " on device (28)",
@@ -66,13 +71,16 @@ SIGNATURES: Tuple[Signature, ...] = (
         "nccl-system/warning",
         r"NCCL WARN .*(?:[Bb]ootstrap ?: ?no socket|[Nn]o socket interface|No route to host|ibv_\w+ failed|Call to ibv_"
         r"|Failed to CUDA calloc|maxSharedMem|shmutils.*Cuda failure|Could not find|No interface found|NET/)"
-        r"|socketStartConnect: Connect to .*failed|ibv_reg_mr\w* failed",
+        r"|socketStartConnect: Connect to .*failed|ibv_reg_mr\w* failed|NCCL WARN .*(?:Duplicate GPU|IpcGetMemHandle"
+        r"|IpcOpenMem"
+        r"|Invalid config|Mismatched|graph file|Topology|XML)|Call to ibv_reg_mr",
         "misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 10.0.0.2<40001> failed : No route to host",
         "NCCL misc/socket.cc, misc/ibvwrap.cc",
     ),
     signature(
         "nccl-system/error",
-        r"NCCL error(?!_str)(?:: | in)|nccl(?:System|UnhandledCuda|Internal|Invalid\w+)Error|DistBackendError"
+        r"NCCL error(?!_str)(?:: (?!remote)| in(?!.*remote process))|nccl(?:System|UnhandledCuda|Internal"
+        r"|Invalid\w+)Error|DistBackendError(?!.*remote process)"
         r"|unhandled (?:system|cuda) error",
         "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)",
         "srt/distributed/device_communicators/pynccl_wrapper.py; torch NCCLUtils.cpp",
@@ -90,7 +98,8 @@ SIGNATURES: Tuple[Signature, ...] = (
     ),
     signature(
         "watchdog/collective",
-        r"Watchdog caught collective operation timeout|NCCL watchdog thread terminated",
+        r"Watchdog caught collective operation timeout|NCCL watchdog thread terminated"
+        r"|watchdog got stuck for \d+ seconds",
         "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=12, OpType=ALLREDUCE) ran for 600000"
         " milliseconds before timing out.",
         "torch ProcessGroupNCCL.cpp",
@@ -98,9 +107,20 @@ SIGNATURES: Tuple[Signature, ...] = (
         confidence=MEDIUM,
     ),
     signature(
+        "peer-died/last-error",
+        r"^(?:Net : Connection closed by remote peer|\w*: ?Call to (?:recv|send) from .* failed"
+        r"|NET/\w+ .*Got completion from peer)",
+        "Net : Connection closed by remote peer box<50260>",
+        "NCCL net.cc: what stands below 'Last error' of a NCCL error",
+        strength=FOLLOWS,
+        confidence=LOW,
+    ),
+    signature(
         "peer-died/connection",
         r"Connection closed by peer|Connection reset by peer|ncclRemoteError|remote process exited"
-        r"|Connection was likely closed|[Bb]roken pipe.*(?:TCPStore|gloo)|gloo.*(?:[Bb]roken pipe|Socket Timeout)",
+        r"|Connection was likely closed|[Bb]roken pipe.*(?:TCPStore|gloo)|gloo.*(?:[Bb]roken pipe|Socket Timeout)"
+        r"|NCCL error.*remote process|TCPStore.*(?:[Bb]roken pipe|recvValue failed)|recvValue failed"
+        r"|DistStoreError: Timed out|client socket has timed out|waiting for clients\. \d+/\d+ clients joined",
         "Exception: Capture cuda graph failed: [../third_party/gloo/gloo/transport/tcp/pair.cc:534]"
         " Connection closed by"
         " peer [127.0.0.1]:40001",

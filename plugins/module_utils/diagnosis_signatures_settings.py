@@ -15,9 +15,16 @@ SIGNATURES: Tuple[Signature, ...] = (
     signature(
         "spec-args/command-line",
         r"(?:launch_server(?:\.py)?|sglang serve|sglang): error: |error: (?:unrecognized arguments|ambiguous option"
-        r"|argument --)",
+        r"|argument -|the following arguments are required)|got an unexpected keyword argument '(?:speculative"
+        r"|disable|enable)_",
         "launch_server.py: error: unrecognized arguments: --cuda-graph-max-bs",
         "argparse",
+    ),
+    signature(
+        "spec-args/algorithm",
+        r"Unknown speculative algorithm|invalid choice: .* \(choose from",
+        "ValueError: Unknown speculative algorithm name: EAGLE4",
+        "srt/speculative/spec_info.py; argparse",
     ),
     signature(
         "spec-args/tree",
@@ -31,7 +38,9 @@ SIGNATURES: Tuple[Signature, ...] = (
         "spec-args/rule",
         r"^(?:\w+(?:\.\w+)*(?:Error|Exception|Warning): ).*(?:speculative[_-](?:num|eagle|algo|draft"
         r"|token)\w*|spec(?:ulative)?"
-        r"[ _-]?v2|topk).*(?:must|should|cannot|not supported|not compatible|incompatible|requires?|only"
+        r"[ _-]?v2|topk|[Ss]peculative [Dd]ecoding|EAGLE3?|NEXTN|spec[ _-]decod\w*)\b.*(?:must|should|cannot"
+        r"|not supported"
+        r"|does(?: not|n't) (?:yet )?support|not compatible|incompatible|requires?|only"
         r"|has to|expected"
         r"|missing|greater|less|equal|at least|at most)",
         "ValueError: speculative_num_draft_tokens must be at least speculative_num_steps + 1",
@@ -43,6 +52,14 @@ SIGNATURES: Tuple[Signature, ...] = (
         r"|Only speculative[_-]eagle[_-]topk",
         "AssertionError: Only speculative_eagle_topk=1 is supported",
         "srt/server_args.py; sgl-project/sglang#14077",
+        confidence=MEDIUM,
+    ),
+    signature(
+        "spec-args/division",
+        r"^(?:Value|Assertion|Runtime)Error: .*(?:is not divisible by|must be divisible by|not a multiple of)"
+        r"|CUDA error: invalid device ordinal",
+        "ValueError: Total number of attention heads (64) must be divisible by tensor parallel size (7).",
+        "srt/layers, srt/models: tensor parallel size and model do not fit; CUDA runtime error 101",
         confidence=MEDIUM,
     ),
     signature(
@@ -61,7 +78,12 @@ SIGNATURES: Tuple[Signature, ...] = (
         "shards/missing",
         r"references \d+ shard file\(s\) missing|\(incomplete download\?\)"
         r"|(?:FileNotFoundError|No such file or directory).*\.safetensors|Cannot find any model weights"
-        r"|Cannot find any of \[.*safetensors",
+        r"|Cannot find any of \[.*safetensors|(?:FileNotFoundError|No such file or directory)(?!.*(?:triton|inductor"
+        r"|flashinfer|torch_extensions)).*\.(?:json|bin|pt|gguf)\b"
+        r"|Error no file named \S*(?:safetensors|pytorch_model|model)|Some weight files are missing"
+        r"|[Nn]o (?:safetensors|(?:local |model )?weights?(?: files?)?) found|Could not find checkpoint files"
+        r"|Missing keys .* in loaded state"
+        r"|(?:model|checkpoint|weights?)[ _](?:path|file|dir\w*)? ?\S* (?:does not exist|is missing|not found)",
         "RuntimeError: /m/model.safetensors.index.json references 2 shard file(s) missing from /m"
         " (incomplete download?)",
         "srt/model_loader/weight_utils.py",
@@ -72,7 +94,9 @@ SIGNATURES: Tuple[Signature, ...] = (
         r"Error while deserializing header|MetadataIncompleteBuffer|InvalidHeader(?:Deserialization|Length|Start)?"
         r"|HeaderTooLarge|HeaderTooSmall|InvalidOffset|PytorchStreamReader failed|failed finding central directory"
         r"|unexpected EOF, expected \d+ more bytes|UnpicklingError: invalid load key"
-        r"|SafetensorError|MemoryError: .*safetensors",
+        r"|SafetensorError|MemoryError: .*safetensors|Consistency check failed: file should be of size"
+        r"|is not a valid JSON file|oid sha256:|git-lfs\.github\.com|[Ee]rrno 5\] Input/output error"
+        r"|EOFError: Ran out of input|invalid header or archive is corrupted",
         "safetensors_rust.SafetensorError: Error while deserializing header: MetadataIncompleteBuffer",
         "safetensors; torch/serialization.py",
     ),
@@ -81,7 +105,11 @@ SIGNATURES: Tuple[Signature, ...] = (
         r"Repo id must (?:be|use)|Incorrect path_or_model_id|is not a local folder and is not a valid model identifier"
         r"|does not appear to have (?:a file|files) named|LocalEntryNotFoundError|OfflineModeIsEnabled"
         r"|RepositoryNotFoundError|GatedRepoError|couldn't connect to 'https://huggingface"
-        r"|Unable to load vocabulary from file",
+        r"|Unable to load vocabulary from file|EntryNotFoundError|HFValidationError|Can't load (?:the )?(?:tokenizer"
+        r"|config"
+        r"|image processor|feature extractor)|Couldn't instantiate the backend tokenizer|401 Client Error"
+        r"|404 Client Error"
+        r"|Cannot access gated repo|We couldn't connect to|Max retries exceeded with url.*huggingface",
         "OSError: /models/target does not appear to have a file named config.json.",
         "transformers utils/hub.py; huggingface_hub",
     ),
@@ -99,7 +127,8 @@ SIGNATURES: Tuple[Signature, ...] = (
         r"Input length \(\d+(?: tokens)?\) exceeds the maximum allowed length"
         r"|[Ii]nput \(\d+ tokens\) is longer than the model's context length"
         r"|Requested token count exceeds the model's maximum context length"
-        r"|Input length \d+ exceeds|prompt \(length \d+\) is longer than",
+        r"|Input length \d+ exceeds|prompt \(length \d+\) is longer than|maximum context length is \d+ tokens"
+        r"|(?:[Pp]rompt|[Rr]equest|[Ii]nput)\b.{0,60}(?:too long|exceeds? (?:the )?(?:max|context|model))",
         "Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens). Use a shorter input or enable"
         " --allow-auto-truncate.",
         "srt/managers/schedule_batch.py, tokenizer_manager.py",
