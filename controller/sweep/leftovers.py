@@ -70,7 +70,8 @@ class Leftover:
     def sentence(self) -> str:
         """What the operator is told."""
         cell = f" cell {self.cell}" if self.cell else ""
-        return f"the server of sweep {self.sweep_id}{cell} may still be running; its controller is gone"
+        whose = self.sweep_id if self.sweep_id.startswith("deployment") else f"sweep {self.sweep_id}"
+        return f"the server of {whose}{cell} may still be running; its controller is gone"
 
 
 def find(directory: Path) -> Leftover | None:
