@@ -57,7 +57,7 @@ _ENOUGH_ANSWERS = 20
 class Finding:
     """One line that speaks for a class of failure.
 
-    `index` is its place among the lines, oldest first; `reached` is the furthest phase before it, `phase` that of the line.
+    `index` is its place among the lines, oldest first; `reached` the furthest phase so far, `phase` that of the line.
     """
 
     index: int
