@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 Status = Literal["ok", "failed", "unreachable", "cancelled"]
-RESULT_MODULES = ("sglang_health", "gpu_reap", "launch_conditions", "preflight_info")
+RESULT_MODULES = ("sglang_health", "gpu_reap", "launch_conditions", "preflight_info", "debug")
 """Modules whose results the controller reads, by the last part of their name."""
 
 _ENDINGS = ("runner_on_ok", "runner_on_failed", "runner_on_unreachable", "runner_on_skipped")

@@ -17,6 +17,7 @@ COMMANDS = {
     "breakeven": ("controller.cli.breakeven:breakeven", "Say how many tokens a cycle must accept to pay."),
     "doctor": ("controller.cli.doctor:doctor", "Ask what would make a launch fail, before it is tried."),
     "status": ("controller.cli.status:status", "Show the server, who holds the node, and sweeps that died."),
+    "watch": ("controller.cli.watch:watch", "Watch the server live: speed, acceptance, GPUs, log."),
     "diagnose": ("controller.cli.diagnose:diagnose", "Say from a log why a launch failed and what to do."),
     "stop": ("controller.cli.node:stop", "Stop the server and free the GPUs."),
     "clean": ("controller.cli.node:clean", "End leftover GPU processes of the node, and only those."),
