@@ -35,6 +35,12 @@ FORMATS = ("html", "markdown", "csv", "svg", "png", "adaptive")
 @click.option(
     "--fail-arm", "arms", multiple=True, metavar="ARM", help="Let --fail-if look at this arm only. Repeatable."
 )
+@click.option(
+    "--monitoring-vars",
+    is_flag=True,
+    help="Print the thresholds of the role monitoring as YAML, and nothing else.",
+)
+@click.option("--arm", metavar="ARM", help="Whose thresholds  [default: the recommended arm's]")
 @json_option
 @debug_option
 def report(
@@ -45,9 +51,11 @@ def report(
     output: Path | None,
     fail_if: str | None,
     arms: tuple[str, ...],
+    monitoring_vars: bool,
+    arm: str | None,
     as_json: bool,
 ) -> int:
-    r"""Show the result of the sweep in DIRECTORY, and write it: report.html, report.md, CSV, SVG, PNG, adaptive.json.
+    """Show the result of the sweep in DIRECTORY, and write it: report.html, report.md, CSV, SVG, PNG, adaptive.json.
 
     The files are made from the journal alone and hold no link to anywhere else. --fail-if looks at every arm but the
     baseline, at every concurrency; "undecided" stands for UNCONFIRMED too.
@@ -56,7 +64,12 @@ def report(
     Examples:
       python -m controller report sweeps/20260101T120000Z
       python -m controller report sweeps/20260101T120000Z --format none --fail-if hurts,undecided --fail-arm steps-3
-    """
+      python -m controller report sweeps/20260101T120000Z --monitoring-vars
+    """  # noqa: D301 - click wants the very character
+    if arm is not None and not monitoring_vars:
+        raise InputError("--arm belongs to --monitoring-vars; --fail-arm chooses what --fail-if looks at.")
+    if monitoring_vars:
+        return _monitoring_vars(directory, arm)
     gates = _words("--fail-if", fail_if, GATES) if fail_if is not None else ()
     if arms and not gates:
         raise InputError("--fail-arm says where --fail-if looks; give --fail-if too.")
@@ -79,6 +92,15 @@ def report(
         names = ", ".join(path.name for path in written)
         click.echo(f"wrote {names} in {display(output or directory)}", err=True)
     return code
+
+
+def _monitoring_vars(directory: Path, arm: str | None) -> int:
+    from controller.report.facts import collect  # noqa: PLC0415
+    from controller.report.monitoring_vars import monitoring_bounds, monitoring_yaml  # noqa: PLC0415
+
+    facts = collect(directory)
+    click.echo(monitoring_yaml(monitoring_bounds(facts.analysis, arm), facts.plan.sweep_id))
+    return Exit.OK
 
 
 def _formats(text: str) -> tuple[str, ...]:
