@@ -57,7 +57,12 @@ class AnsibleHost:
         workplace.mkdir(parents=True, exist_ok=True, mode=0o700)
         note = RunningNote(workplace, self.plan.sweep_id)
         playbooks = AheadOfTime(
-            Playbooks(self.target, owner=str(workplace.resolve()), on_child=lambda pid: note.update(child=pid))
+            Playbooks(
+                self.target,
+                owner=str(workplace.resolve()),
+                on_child=lambda pid: note.update(child=pid),
+                on_progress=watcher.progress,
+            )
         )
         session = HostSession(
             plan=self.plan,

@@ -16,12 +16,14 @@ from controller.fleet.ports import BlockEnded, DoBlock, Ended, Leave, Left, Lost
 from controller.journal import Journal
 from controller.sweep.files import JOURNAL
 from controller.sweep.interrupt import SIGNALS, Interrupts
+from controller.sweep.ports import SilentWatcher
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from pathlib import Path
 
     from controller.fleet.ports import FromHost, HostRunner, MakeRunner, ToHost
+    from controller.launch_progress import LaunchProgress
     from controller.plan import Cell
 
 POLL_S = 0.2
@@ -99,18 +101,19 @@ def _die_with_parent() -> None:
         os._exit(ORPHANED)
 
 
-class RemoteWatcher:
+class RemoteWatcher(SilentWatcher):
     """Passes what a host's watcher is told on to the coordinator; the speed so far is not worth a message."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def sweep_started(self, *_: object) -> None:
-        """The coordinator says that."""
-
     def cell_started(self, cell: Cell, position: int, total: int, attempt: int) -> None:
         """Pass on."""
         _say(self._connection, Said("cell_started", (cell, position, total, attempt)))
+
+    def progress(self, progress: LaunchProgress) -> None:
+        """Pass on."""
+        _say(self._connection, Said("progress", (progress,)))
 
     def phase(self, name: str) -> None:
         """Pass on."""
@@ -119,9 +122,6 @@ class RemoteWatcher:
     def measuring(self, text: str) -> None:
         """Pass on."""
         _say(self._connection, Said("measuring", (text,)))
-
-    def tokens(self, count: int, seconds: float) -> None:
-        """Nothing."""
 
     def cell_ended(self, cell: Cell, state: str, text: str, seconds: float) -> None:
         """Pass on."""

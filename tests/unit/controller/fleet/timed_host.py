@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from controller.exits import TargetError
 from controller.fleet.ports import CellEnd
 from controller.sweep.entries import record_cell
+from controller.sweep.ports import SilentWatcher
 from controller.sweep.state import CellState
 
 if TYPE_CHECKING:
@@ -113,25 +114,10 @@ class Heard:
         return _HeardHost(self, host)
 
 
-class _HeardHost:
+class _HeardHost(SilentWatcher):
     def __init__(self, heard: Heard, host: str) -> None:
         self._heard = heard
         self._host = host
-
-    def sweep_started(self, *_: object) -> None:
-        pass
-
-    def cell_started(self, *_: object) -> None:
-        pass
-
-    def phase(self, name: str) -> None:
-        pass
-
-    def measuring(self, text: str) -> None:
-        pass
-
-    def tokens(self, count: int, seconds: float) -> None:
-        pass
 
     def cell_ended(self, cell: Cell, state: str, text: str, seconds: float) -> None:
         del text, seconds
