@@ -9,8 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from controller.launch_progress import read_progress
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from controller.launch_progress import LaunchProgress
 
 Status = Literal["ok", "failed", "unreachable", "cancelled"]
 RESULT_MODULES = ("sglang_health", "gpu_reap", "launch_conditions", "preflight_info", "debug")
@@ -49,6 +53,7 @@ class EventCollector:
 
     on_phase: Callable[[str], None] | None = None
     on_child: Callable[[int], None] | None = None
+    on_progress: Callable[[LaunchProgress], None] | None = None
     tasks: list[TaskTime] = field(default_factory=list)
     results: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     failure: TaskFailure | None = None
@@ -98,6 +103,10 @@ class EventCollector:
         self._live(result)
 
     def _live(self, result: Mapping[str, Any]) -> None:
+        """Say how far a launch is, and then its phase when that is a new one."""
+        progress = read_progress(result)
+        if progress and self.on_progress:
+            self.on_progress(progress)
         phase = result.get("phase")
         if isinstance(phase, str) and phase and phase != self._phase:
             self._phase = phase
@@ -129,4 +138,4 @@ def _said(result: Mapping[str, Any]) -> dict[str, Any]:
 def _message(result: Mapping[str, Any]) -> str:
     """Return the module's sentence on one line."""
     text = str(result.get("msg") or result.get("stderr") or result.get("module_stderr") or "the task gave no message")
-    return " ".join(text.split())
+    return redact_text(" ".join(text.split()))

@@ -11,13 +11,15 @@ ansible-runner 2.4 needs care, and all of it is here:
 * a cancel kills Ansible only: nothing on the target stops and no ``always`` block runs, so the caller must run the stop
   playbook afterwards;
 * ``pexpect.TIMEOUT`` may be raised after the play has ended, so the statistics decide, not the exception;
-* the private data directory holds the environment and the extra vars in clear, so only Ansible's output is kept.
+* the private data directory holds the environment and the extra vars in clear, so only Ansible's output is kept, redacted;
+  what a killed controller leaves of one, :func:`discard_private_data` removes.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import shlex
 import shutil
 import time
@@ -28,12 +30,17 @@ from controller.exits import TargetError
 from controller.inventory import Target, ansible_environment
 from controller.paths import REPOSITORY, display
 from controller.playbook_events import EventCollector, Status, TaskFailure, TaskTime
+from controller.redaction import redact, redact_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from controller.launch_progress import LaunchProgress
+
 CANCEL_POLL_S = 0.2
+BLOCK_BYTES = 1 << 18
+PRIVATE_PREFIX = ".ansible-"
 OWNER_VARIABLE = "CONTROLLER_SWEEP_DIRECTORY"
 """Set in the environment of every ansible-playbook, so that one whose controller was killed can be found."""
 
@@ -76,18 +83,29 @@ class PlaybookRun:
 class Playbooks:
     """Runs the playbooks of this checkout against one target."""
 
-    def __init__(self, target: Target, *, owner: str = "", on_child: Callable[[int], None] | None = None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        *,
+        owner: str = "",
+        on_child: Callable[[int], None] | None = None,
+        on_progress: Callable[[LaunchProgress], None] | None = None,
+    ) -> None:
         self._target = target
         self._owner = owner
         self._on_child = on_child
+        self._on_progress = on_progress
 
     def command(self, playbook: str, extra_vars: Mapping[str, Any], tags: Sequence[str] = ()) -> str:
-        """Return the command line that does by hand what :meth:`run` does, for copying (run it in the checkout)."""
+        """Return the command line that does by hand what :meth:`run` does, for copying (run it in the checkout).
+
+        Secrets in the extra vars are replaced: what is printed may be read by others.
+        """
         words = ["ansible-playbook", "-i", self._inventory(), "-l", self._target.host, f"playbooks/{playbook}.yml"]
         if tags:
             words += ["--tags", ",".join(tags)]
         if extra_vars:
-            words += ["-e", json.dumps(extra_vars)]
+            words += ["-e", json.dumps(redact(dict(extra_vars)))]
         return shlex.join(words)
 
     def run(
@@ -108,8 +126,8 @@ class Playbooks:
         """
         if not (REPOSITORY / "playbooks" / f"{playbook}.yml").is_file():
             raise TargetError(f"there is no playbook {playbook}.yml in {REPOSITORY / 'playbooks'}.")
-        collector = EventCollector(on_phase=on_phase, on_child=self._on_child)
-        private = directory / f".{playbook}-{time.time_ns()}"
+        collector = EventCollector(on_phase=on_phase, on_child=self._on_child, on_progress=self._on_progress)
+        private = directory / f"{PRIVATE_PREFIX}{playbook}-{time.time_ns()}"
         started = time.monotonic()
         try:
             private.mkdir(parents=True, mode=0o700)
@@ -179,7 +197,8 @@ class Playbooks:
         return arguments | ({"tags": ",".join(tags)} if tags else {})
 
     def _environment(self) -> dict[str, str]:
-        environment = ansible_environment()
+        # What is inherited anyway need not be written to a file.
+        environment = {name: value for name, value in ansible_environment().items() if os.environ.get(name) != value}
         environment |= {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0", "PYTHONUNBUFFERED": "1"}
         if self._owner:
             environment[OWNER_VARIABLE] = self._owner
@@ -201,7 +220,7 @@ def _early_failure(collector: EventCollector) -> TaskFailure | None:
 
 
 def _keep_output(private: Path, destination: Path) -> Path | None:
-    """Move Ansible's own output to ``destination`` (0600); a repeated run gets a number of its own."""
+    """Write Ansible's own output, redacted, to ``destination`` (0600); a repeated run gets a number of its own."""
     source = private / "artifacts" / "run" / "stdout"
     if not source.is_file():
         return None
@@ -210,6 +229,18 @@ def _keep_output(private: Path, destination: Path) -> Path | None:
     while target.exists():
         number += 1
         target = destination.with_name(f"{destination.stem}-{number}{destination.suffix}")
-    source.chmod(0o600)
-    source.replace(target)
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with source.open("rb") as ansible, os.fdopen(descriptor, "wb") as kept:
+        kept.writelines(redact_stream(iter(lambda: ansible.read(BLOCK_BYTES), b"")))
     return target
+
+
+def discard_private_data(directory: Path) -> int:
+    """Remove what a controller that was killed left of ansible-runner's data below ``directory``; return how many.
+
+    No playbook may be running for that directory any more.
+    """
+    left = [path for path in directory.rglob(f"{PRIVATE_PREFIX}*") if path.is_dir() and not path.is_symlink()]
+    for path in left:
+        shutil.rmtree(path, ignore_errors=True)
+    return len(left)

@@ -11,6 +11,8 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from controller.launch_progress import LaunchProgress, duration
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from controller.sweep.ports import Watcher
 
 COLOURS = {"done": "green", "failed": "red", "abandoned": "yellow"}
+QUIET_S = 60.0
+"""A phase that lasts gets a line so often, so that a log of plain lines shows that something moves."""
 
 
 class LineWatcher:
@@ -35,6 +39,8 @@ class LineWatcher:
         self.cell: Cell | None = None
         self.doing = ""
         self.started = time.monotonic()
+        self._progress: LaunchProgress | None = None
+        self._looked_at = self._said_at = 0.0
 
     def sweep_started(self, plan: Plan, pending: Sequence[Cell], reused: int) -> None:
         """Say what is going to run."""
@@ -53,18 +59,38 @@ class LineWatcher:
     def cell_started(self, cell: Cell, position: int, total: int, attempt: int) -> None:
         """Say which cell begins, and when the sweep may end."""
         self.cell, self._position, self._total, self.started = cell, position, total, time.monotonic()
-        self.doing = "launching"
+        self.doing, self._progress = "launching", None
         again = f", attempt {attempt}" if attempt > 1 else ""
         self.step(f"{self.title()}{again}{self.remaining()}")
 
+    def progress(self, progress: LaunchProgress) -> None:
+        """Keep how far the launch is; say it when the same phase has been quiet for a minute."""
+        before = self._progress
+        if before is None or before.phase != progress.phase:
+            self._progress, self._looked_at = progress, time.monotonic()
+            return
+        self._progress = before.at_later_look(progress)
+        if time.monotonic() - self._said_at >= QUIET_S:
+            self._say_phase()
+
     def phase(self, name: str) -> None:
-        """Say which phase of its start the server entered."""
+        """Say which phase of its start the server entered, and how long it will probably take."""
         self.doing = name.replace("_", " ")
-        self.step(f"  {self.doing}")
+        if self._progress is not None and self._progress.phase != name:
+            self._progress = None
+        self._say_phase()
+
+    def _say_phase(self) -> None:
+        self._said_at = time.monotonic()
+        self.step(f"  {self.doing}{self.how_far()}")
+
+    def how_far(self) -> str:
+        """Return how far the phase is, counted down since the last look; empty when that is not known."""
+        return self._progress.words(time.monotonic() - self._looked_at) if self._progress else ""
 
     def measuring(self, text: str) -> None:
         """Say what is measured."""
-        self.doing = text
+        self.doing, self._progress = text, None
         self.step(f"  {text}")
 
     def tokens(self, count: int, seconds: float) -> None:
@@ -99,7 +125,7 @@ class LineWatcher:
         if not self._durations:
             return ""
         seconds = fmean(self._durations) * (self._total - self._position + 1)
-        return f", about {_duration(seconds)} left"
+        return f", about {duration(seconds)} left"
 
     def step(self, text: str) -> None:
         """Write a line about the cell at work."""
@@ -143,7 +169,7 @@ class LiveWatcher(LineWatcher):
             seconds = f"{time.monotonic() - self.started:.0f} s"
             line.add_row(
                 f"[bold]{escape(self.title())}[/]",
-                escape(self.doing),
+                escape(self.doing + self.how_far()),
                 seconds,
                 self._speed,
                 self.remaining().lstrip(", "),
@@ -160,11 +186,3 @@ def make_watcher(console: Console, *, plain: bool) -> Iterator[Watcher]:
     watcher = LiveWatcher(console)
     with watcher.live:
         yield watcher
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"

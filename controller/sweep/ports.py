@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from controller.launch_progress import LaunchProgress
     from controller.load.records import RequestRecord
     from controller.plan import Cell, Plan
     from controller.playbooks import PlaybookRun
@@ -81,6 +82,9 @@ class Watcher(Protocol):
     def cell_started(self, cell: Cell, position: int, total: int, attempt: int) -> None:
         """A launch begins; ``position`` counts from 1."""
 
+    def progress(self, progress: LaunchProgress) -> None:
+        """The launch was looked at; comes before ``phase`` when the phase is a new one, and again while it lasts."""
+
     def phase(self, name: str) -> None:
         """The server of the cell entered a phase of its start."""
 
@@ -104,6 +108,9 @@ class SilentWatcher:
         """Ignore."""
 
     def cell_started(self, cell: Cell, position: int, total: int, attempt: int) -> None:
+        """Ignore."""
+
+    def progress(self, progress: LaunchProgress) -> None:
         """Ignore."""
 
     def phase(self, name: str) -> None:

@@ -238,7 +238,12 @@ def _sweep(plan: Plan, workload: Workload, state: SweepState, context: Context) 
     directory, target = context.directory, context.target
     note = RunningNote(directory, plan.sweep_id)
     playbooks = AheadOfTime(
-        Playbooks(target, owner=str(directory.resolve()), on_child=lambda pid: note.update(child=pid))
+        Playbooks(
+            target,
+            owner=str(directory.resolve()),
+            on_child=lambda pid: note.update(child=pid),
+            on_progress=context.watcher.progress,
+        )
     )
     return Sweep(
         plan=plan,

@@ -123,6 +123,9 @@ _PHASE_BEGINS = (
 _WEIGHTS_BEGIN = re.compile(r"Load weight begin\.")
 _WEIGHTS_END = re.compile(r"Load weight end\.")
 _DRAFT_TYPE = re.compile(r"type=\w*(?:[Ee]agle|EAGLE|NextN|MTP)")
+# "Loading safetensors checkpoint shards:  12% Completed | 3/24 [...]", "Multi-thread loading shards: ...": one bar of
+# the first rank, drawn again for each shard.
+_SHARDS = re.compile(r"oading [\w -]*shards:.*\| (?P<done>\d+)/(?P<total>\d+) \[")
 _PORT_OPEN = re.compile(r"Uvicorn running on http|The server is fired up and ready to roll!")
 
 _FATAL = re.compile(
@@ -161,6 +164,8 @@ class PhaseTracker:
         self.phases: List[Phase] = [Phase("starting", 0.0)]
         self.port_open = False
         self.fatal = False
+        self.shards: Optional[Tuple[int, int]] = None
+        """Files of weights that are loaded in the present phase, and how many there are; None in a phase without."""
 
     @property
     def phase(self) -> str:
@@ -190,11 +195,15 @@ class PhaseTracker:
             self.fatal = True
         if _PORT_OPEN.search(message):
             self.port_open = True
+        shards = _SHARDS.search(message) if "shards" in message else None
+        if shards is not None:
+            self.shards = int(shards.group("done")), int(shards.group("total"))
         phase = self._phase_of(message, rank)
         if phase is not None and all(seen.name != phase for seen in self.phases) and self.phase != "serving":
             moment = round(self._now_s, 3)
             self.phases[-1].ended_s = moment
             self.phases.append(Phase(phase, moment))
+            self.shards = None
 
     def _phase_of(self, message: str, rank: str) -> Optional[str]:
         if _WEIGHTS_BEGIN.search(message):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from controller.launch_progress import LaunchProgress
 from controller.playbook_events import EventCollector
 
 HEALTH = "sglang_ops.eagle3.sglang_health"
@@ -22,6 +23,19 @@ def test_retries_carry_the_live_phase_and_say_it_once() -> None:
     assert seen == ["starting", "weights", "target_graphs", "serving"]
     assert collector.results["sglang_health"]["ready"] is True
     assert collector.tasks[0].seconds == 2.5
+
+
+def test_how_far_a_launch_is_comes_with_every_look_and_before_a_new_phase() -> None:
+    seen: list[object] = []
+    collector = EventCollector(on_phase=seen.append, on_progress=seen.append)
+    loading = {"phase": "weights", "phase_left_s": 20, "eta_s": 50.5, "shards": {"done": 3, "total": 64}}
+    for result in (loading, loading | {"shards": {"done": 9, "total": 64}}, {"phase": ""}):
+        collector.feed(event("runner_retry", res=result))
+    assert seen == [
+        LaunchProgress("weights", 20.0, 50.5, (3, 64)),
+        "weights",
+        LaunchProgress("weights", 20.0, 50.5, (9, 64)),
+    ]
 
 
 def test_the_first_event_names_the_process() -> None:

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
 import io
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from controller.cli import progress
 from controller.cli.progress import LiveWatcher, make_watcher
+from controller.launch_progress import LaunchProgress
 from tests.unit.controller.sweep.fakes import plan
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def console(*, terminal: bool) -> Console:
@@ -70,3 +76,55 @@ def test_a_terminal_gets_a_live_line_with_phase_speed_and_time_left() -> None:
 def test_plain_can_be_asked_for_on_a_terminal() -> None:
     with make_watcher(console(terminal=True), plain=True) as watcher:
         assert not isinstance(watcher, LiveWatcher)
+
+
+def test_a_phase_is_said_with_the_time_it_will_take() -> None:
+    out = console(terminal=False)
+    cells = plan().cells
+    with make_watcher(out, plain=True) as watcher:
+        watcher.cell_started(cells[0], 1, 6, 1)
+        watcher.progress(LaunchProgress("target_graphs", 20.0, 45.0))
+        watcher.phase("target_graphs")
+        watcher.progress(LaunchProgress("warmup"))
+        watcher.phase("serving")  # of another look: nothing is known about it
+        watcher.measuring("run 1 of 1")
+    assert text(out).splitlines()[1:] == [
+        "  target graphs, about 20 s left, ready in about 45 s",
+        "  serving",
+        "  run 1 of 1",
+    ]
+
+
+def test_a_phase_that_lasts_is_said_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = console(terminal=False)
+    cells = plan().cells
+    monkeypatch.setattr(progress, "QUIET_S", 0.0)
+    with make_watcher(out, plain=True) as watcher:
+        watcher.cell_started(cells[0], 1, 6, 1)
+        watcher.progress(LaunchProgress("weights", shards=(0, 64)))
+        watcher.phase("weights")
+        watcher.progress(LaunchProgress("weights", shards=(24, 64)))
+    assert text(out).splitlines()[1:] == ["  weights, 0 of 64 shards", "  weights, 24 of 64 shards"]
+
+
+def test_the_live_line_counts_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = console(terminal=True)
+    cells = plan().cells
+    clock = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    with make_watcher(out, plain=False) as watcher:
+        assert isinstance(watcher, LiveWatcher)
+        watcher.cell_started(cells[0], 1, 6, 1)
+        watcher.progress(LaunchProgress("weights", 30.0, 80.0, (12, 64)))
+        watcher.phase("weights")
+        clock[0] = 110.0
+        watcher.live.refresh()
+        watcher.progress(LaunchProgress("weights", 0.0, 50.0, (64, 64)))
+        clock[0] = 136.0
+        watcher.live.refresh()
+        watcher.measuring("run 1 of 1")
+        watcher.live.refresh()
+    shown = text(out)
+    assert "weights, 12 of 64 shards, about 20 s left, ready in about 70 s" in shown
+    assert "weights, 64 of 64 shards, longer than before" in shown
+    assert "run 1 of 1 " in shown

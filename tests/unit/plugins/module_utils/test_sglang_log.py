@@ -88,6 +88,21 @@ def test_phases_without_speculation() -> None:
     assert names == expected
 
 
+@pytest.mark.parametrize("bar", ["Loading safetensors checkpoint shards", "Multi-thread loading shards"])
+def test_shards_count_for_the_phase_that_loads_them(bar: str) -> None:
+    tracker = follow(
+        "[2026-11-30 06:22:07 TP0] Load weight begin. avail mem=139.09 GB\n"
+        f"{bar}:   0% Completed | 0/64 [00:00<?, ?it/s]\n"
+    )
+    assert tracker.shards == (0, 64)
+    tracker.feed(f"{bar}:  38% Completed | 24/64 [00:08<00:13,  2.95it/s]", START + 3600)
+    assert tracker.shards == (24, 64)
+    tracker.feed("[2026-11-30 06:22:20 TP0] Load weight end. elapsed=13.11 s", START + 3600)
+    assert tracker.shards == (24, 64)
+    tracker.feed("[2026-11-30 06:22:24 TP0] Memory pool end. avail mem=97.14 GB", START + 3600)
+    assert tracker.shards is None
+
+
 def test_newer_wording_of_the_distributed_initialization() -> None:
     assert follow("[2026-11-30 06:22:05 TP0] Init parallel begin.").phase == "distributed_init"
 
