@@ -10,6 +10,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis import
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_model import (
     DRAFT_UNWIRED,
     HEALTHY,
+    MEDIUM,
     NO_PHASE,
     SLOW_SPEC,
     UNKNOWN,
@@ -23,11 +24,9 @@ LONGEST_CAUSE = 300
 _SETTINGS_REMEDY = (
     "align the flags with what this SGLang version accepts, or set sglang_health_effective_mismatch: warn"
 )
-_SPINNING_REMEDY = (
-    "suspect the way between the GPUs: every one is busy at low power, so a collective waits for a peer; try"
-    " NCCL_P2P_DISABLE=1 in nccl_env_variables together with sglang_server_disable_custom_all_reduce, and check ACS and"
-    " IOMMU on the host"
-)
+_SPINNING = "the log does not say; every GPU is busy at low power, so a collective waits for a peer"
+# Where ranks wait for each other before anything was ever served.
+_COLLECTIVE_PHASES = ("distributed_init", "target_graphs", "draft_graphs", "warmup")
 
 
 def failure(
@@ -60,7 +59,7 @@ def failure(
     if found.failure_class == UNKNOWN and not found.cause and exit_status == 2:
         found = known_failure("spec-args", "", phase, "read the log: exit status 2 is that of a refused command line")
     if found.failure_class == UNKNOWN and not found.cause and evidence is not None and evidence["spinning"]:
-        found = dataclasses.replace(found, remedy=_SPINNING_REMEDY)
+        found = _of_busy_gpus(found, phase, len(evidence["gpus"]))
     return {
         "class": found.failure_class,
         "phase": phase if found.phase in (NO_PHASE, "starting") else found.phase,
@@ -73,6 +72,13 @@ def failure(
         "exit_status": exit_status,
         "evidence": evidence,
     }
+
+
+def _of_busy_gpus(found: Diagnosis, phase: str, gpus: int) -> Diagnosis:
+    """Return what it means that all GPUs spin: hanging peers, where nothing but a collective can be on them."""
+    if gpus < 2 or phase not in _COLLECTIVE_PHASES:
+        return found
+    return dataclasses.replace(known_failure("p2p-hang", _SPINNING, phase), confidence=MEDIUM)
 
 
 def sentence(reason: str, elapsed_s: float, failed: Dict[str, Any], silent_s: float) -> str:

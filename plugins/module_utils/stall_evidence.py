@@ -1,9 +1,10 @@
-"""What a launch that stands still is doing: its GPUs, where its processes wait, and its scheduler's Python stack."""
+"""What a launch that stands still is doing: its GPUs, where its processes wait, and its schedulers' Python stacks."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
 
@@ -12,7 +13,10 @@ if TYPE_CHECKING:
     from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_table import ProcessTable
 
 COMMAND_TIMEOUT_S = 10.0
-STACK_LINES = 60
+STACK_LINES = 40
+"""Lines kept of each scheduler's stack."""
+STACKS_TIME_S = 15.0
+"""Seconds after which no further scheduler is looked into."""
 QUERY = "--query-gpu=index,utilization.gpu,power.draw,power.limit,memory.used"
 FORMAT = "--format=csv,noheader,nounits"
 BUSY_PERCENT = 90.0
@@ -105,17 +109,27 @@ def _process(process: ProcessFacts, table: ProcessTable) -> Dict[str, Any]:
 
 
 def _stack(members: Sequence[ProcessFacts], notes: List[str]) -> List[str]:
-    """Return the first scheduler's stack as py-spy tells it; py-spy comes with SGLang, beside its Python."""
-    scheduler = next((process for process in members if process.name.startswith(_SCHEDULER_NAME)), None)
-    if scheduler is None:
+    """Return the schedulers' stacks as py-spy tells them; py-spy comes with SGLang, beside its Python.
+
+    Every rank is looked into: the one that waits elsewhere than the others is the one they wait for.
+    """
+    schedulers = [process for process in members if process.name.startswith(_SCHEDULER_NAME)]
+    if not schedulers:
         notes.append("no scheduler process to look into")
         return []
-    program = _py_spy(scheduler.pid)
+    program = _py_spy(schedulers[0].pid)
     if program is None:
         notes.append("py-spy is not installed")
         return []
-    answer = _run([program, "dump", "--nonblocking", "--pid", str(scheduler.pid)], "py-spy", notes)
-    return answer.splitlines()[:STACK_LINES] if answer is not None else []
+    lines: List[str] = []
+    begin = time.monotonic()
+    for done, scheduler in enumerate(schedulers):
+        if time.monotonic() - begin > STACKS_TIME_S:
+            notes.append(f"py-spy took too long for {len(schedulers) - done} of {len(schedulers)} schedulers")
+            break
+        answer = _run([program, "dump", "--nonblocking", "--pid", str(scheduler.pid)], "py-spy", notes)
+        lines += answer.splitlines()[:STACK_LINES] if answer is not None else []
+    return lines
 
 
 def _py_spy(pid: int) -> Optional[str]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from typing import TYPE_CHECKING, Any
@@ -70,6 +71,28 @@ def test_evidence_of_a_process(scheduler: ProcessFacts, tmp_path: Path) -> None:
     assert summary(evidence).startswith("GPUs 99 to 100 % busy, 88 to 92 W, schedulers in state S")
 
 
+def test_a_stopped_process_is_told(scheduler: ProcessFacts) -> None:
+    os.kill(scheduler.pid, signal.SIGSTOP)
+    table = ProcessTable()
+    while (facts := table.read(scheduler.pid)) is not None and facts.state != "T":
+        time.sleep(0.01)
+    evidence = collect([scheduler], table, "")
+    process = evidence["processes"][0]
+    assert process["state"] == "T"
+    assert process["wait_channel"] in ("do_signal_stop", "")
+    assert summary(evidence).startswith("schedulers in state T")
+
+
+def test_every_scheduler_is_looked_into(
+    scheduler: ProcessFacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script(tmp_path / "bin" / "py-spy", "echo Thread $4")
+    assert collect([scheduler, scheduler], ProcessTable(), "")["stack"] == [f"Thread {scheduler.pid}"] * 2
+    monkeypatch.setattr(stall_evidence, "STACKS_TIME_S", -1.0)
+    evidence = collect([scheduler, scheduler], ProcessTable(), "")
+    assert (evidence["stack"], evidence["notes"]) == ([], ["py-spy took too long for 2 of 2 schedulers"])
+
+
 @pytest.mark.parametrize(
     ("body", "note"),
     [("echo no driver >&2; exit 9", "failed (no driver)"), ("exit 3", "failed (3)"), ("sleep 5", "did not")],
@@ -111,10 +134,18 @@ def failure(**changes: Any) -> dict[str, Any]:
 def test_the_report_of_ranks_that_wait_for_each_other() -> None:
     evidence = {"gpus": parse_gpus(SPINNING), "spinning": True, "processes": [], "stack": [], "notes": []}
     failed = failure(evidence=evidence)
-    assert (failed["class"], failed["phase"]) == ("unknown", "target_graphs")
+    assert (failed["class"], failed["phase"], failed["confidence"]) == ("p2p-hang", "target_graphs", "medium")
     assert "NCCL_P2P_DISABLE=1" in failed["remedy"]
+    assert failed["runbook"] == "docs/runbooks/p2p-hang.md"
+    assert "every GPU is busy at low power" in failed["cause"]
     sentence = health_report.sentence("has not advanced for 9 s (limit 8 s)", 12.0, failed, 9.0)
     assert "GPUs 99 to 100 % busy" in sentence
+
+
+@pytest.mark.parametrize(("phase", "gpus"), [("weights", SPINNING), ("serving", SPINNING), ("warmup", SPINNING[:31])])
+def test_busy_gpus_alone_do_not_say_that_peers_hang(phase: str, gpus: str) -> None:
+    evidence = {"gpus": parse_gpus(gpus), "spinning": True, "processes": [], "stack": [], "notes": []}
+    assert failure(phase=phase, evidence=evidence)["class"] == "unknown"
 
 
 def test_a_server_that_served_and_died_is_not_called_healthy() -> None:
