@@ -25,7 +25,7 @@ from controller.report.text import render_breakeven
 @json_option
 @debug_option
 def breakeven(decode_ms: float, cycle_ms: float, max_steps: int, *, as_json: bool) -> int:
-    r"""Say how many tokens a cycle must yield (L* = C / T1) and which acceptance that takes for each number of steps.
+    """Say how many tokens a cycle must yield (L* = C / T1) and which acceptance that takes for each number of steps.
 
     \b
     Example:

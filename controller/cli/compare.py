@@ -30,7 +30,7 @@ SCHEMA = 1
 @json_option
 @debug_option
 def compare(first: Path, second: Path, *, anyway: bool, as_json: bool) -> int:
-    r"""Compare the arms that two sweeps share: A before, B after. Reads the two journals only.
+    """Compare the arms that two sweeps share: A before, B after. Reads the two journals only.
 
     PAYS: B is faster by more than the margin; HURTS: it is slower; EQUAL, UNDECIDED, UNCONFIRMED as in a sweep. The
     interval is Welch's over launches. Sweeps with other prompts, answer lengths or concurrency are refused.

@@ -14,7 +14,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> int:
-    r"""Print the script with which SHELL completes commands, options and their values.
+    """Print the script with which SHELL completes commands, options and their values.
 
     \b
     Examples:

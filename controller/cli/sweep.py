@@ -64,7 +64,7 @@ def sweep(
     as_json: bool,
     **plan_arguments: Any,  # noqa: ANN401 - what click read, checked in read_options
 ) -> int:
-    r"""Launch every arm once per block, measure each launch, and say whether speculation pays.
+    """Launch every arm once per block, measure each launch, and say whether speculation pays.
 
     \b
     Examples:

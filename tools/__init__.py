@@ -1,0 +1,1 @@
+"""Programs for those who work on the repository: the documentation site, recordings and screenshots."""
