@@ -167,12 +167,13 @@ class LiveWatcher(LineWatcher):
         line = Table.grid(padding=(0, 2))
         if self.cell is not None:
             seconds = f"{time.monotonic() - self.started:.0f} s"
+            left = self.remaining().lstrip(", ")
             line.add_row(
                 f"[bold]{escape(self.title())}[/]",
                 escape(self.doing + self.how_far()),
                 seconds,
                 self._speed,
-                self.remaining().lstrip(", "),
+                f"{left} in all" if left else "",
             )
         return line
 

@@ -67,7 +67,7 @@ def test_a_terminal_gets_a_live_line_with_phase_speed_and_time_left() -> None:
         "target graphs",
         "run 1 of 1",
         "50 tok/s so far (simulated)",
-        "about 10.0 h left",
+        "about 10.0 h left in all",
         "2 finished cells are reused",
     ):
         assert part in shown
