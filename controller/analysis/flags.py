@@ -180,7 +180,7 @@ def _variation(arm: str, points: Sequence[Point], concurrency: int) -> Iterator[
     """An arm whose launches scatter so much that its mean says little about the next one."""
     if len(points) < 2:
         return
-    rates = [point.pooled.tokens_per_s for point in points]
+    rates = [math.exp(point.ln_speed) for point in points]
     variation = statistics.stdev(rates) / statistics.fmean(rates)
     if variation > HIGH_VARIATION:
         yield Flag(

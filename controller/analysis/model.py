@@ -140,6 +140,7 @@ class Launch:
         adaptive: True when the server chooses its steps itself.
         warmup: What was asked before the runs, one for each concurrency; part of no figure.
         conditions: What the GPUs did meanwhile; None when it was not recorded.
+        host: Which host of a fleet ran it; empty when there is only one.
     """
 
     cell_id: str
@@ -154,6 +155,7 @@ class Launch:
     adaptive: bool = False
     warmup: tuple[Run, ...] = ()
     conditions: Conditions | None = None
+    host: str = ""
 
 
 def run_from_records(records: Sequence[Request], *, index: int, concurrency: int) -> Run:
@@ -196,6 +198,7 @@ def launch_from_records(
     confirmation: bool = False,
     adaptive: bool = False,
     conditions: Conditions | None = None,
+    host: str = "",
 ) -> Launch:
     """Make a launch of the records of its requests, in any order; warm-up records are kept apart.
 
@@ -224,6 +227,7 @@ def launch_from_records(
         adaptive=adaptive,
         warmup=tuple(run for warm, run in summed if warm),
         conditions=conditions,
+        host=host,
     )
 
 

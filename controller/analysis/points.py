@@ -42,6 +42,7 @@ class Point:
             warmup_requests=sum(run.requests + run.failed_requests for run in warmup),
             warmup_tokens_per_s=warm.tokens_per_s if warm.decode_s > 0 else None,
             conditions=self.launch.conditions,
+            host=self.launch.host,
         )
 
     def speed_by_run(self) -> dict[int, float]:

@@ -101,6 +101,7 @@ class LaunchPoint:
     warmup_requests: int = 0
     warmup_tokens_per_s: float | None = None
     conditions: Conditions | None = None
+    host: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -236,6 +237,44 @@ class StepPrediction:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class HostLevel:
+    """How fast a host is: its decode speed over the mean of all hosts, arms aside."""
+
+    host: str
+    blocks: int
+    launches: int
+    level: Interval
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostEffect:
+    """The speed-up of one arm on each host; ``p_value`` of its being the same everywhere, None when not known."""
+
+    arm: str
+    by_host: tuple[tuple[str, Interval], ...]
+    p_value: float | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostSplit:
+    """What the hosts of a fleet have to do with the figures of one concurrency.
+
+    Attributes:
+        sd_host: Standard deviation of ln(tokens per second) between hosts; None when no host has two blocks.
+        sd_block: The same between blocks of one host.
+        p_value: Of all hosts being equally fast.
+        hosts: One by one.
+        arms: Every arm but the baseline.
+    """
+
+    sd_host: float | None
+    sd_block: float | None
+    p_value: float | None
+    hosts: tuple[HostLevel, ...]
+    arms: tuple[HostEffect, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class LevelAnalysis:
     """All arms at one concurrency, baseline first, then by steps."""
 
@@ -244,6 +283,7 @@ class LevelAnalysis:
     arms: tuple[ArmAnalysis, ...]
     recommendation: Recommendation
     step_prediction: StepPrediction | None
+    hosts: HostSplit | None = None  # None when one host measured everything
 
     def arm(self, name: str) -> ArmAnalysis:
         """Return the arm called ``name``.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from controller.analysis.arm import ArmData, Comparison, analyse_arms, differences, position_rates
 from controller.analysis.flags import fault_flags, launch_flags, level_flags, output_flags, speculates
+from controller.analysis.hosts import at_one_level, host_flags, split_hosts
 from controller.analysis.intervals import mean_interval
 from controller.analysis.points import points_at
 from controller.analysis.positions import predict_steps
@@ -150,9 +151,11 @@ def _analyse_level(
     shared = Comparison(base, level_fault, margin, confidence, verdict_confidence)
     analysed = analyse_arms(arms, shared)
     chosen = {arm.name: arm.chosen for arm in arms}
+    hosts = split_hosts(chosen, base.name if base else None, confidence)
     flags = [
         *fault_flags({arm.name: arm.chosen + arm.fresh for arm in arms}, concurrency),
-        *level_flags(chosen, baseline=baseline if base else None, concurrency=concurrency, margin=margin),
+        *level_flags(at_one_level(chosen), baseline=baseline if base else None, concurrency=concurrency, margin=margin),
+        *host_flags(hosts, concurrency),
         *output_flags(analysed, concurrency),
     ]
     level = LevelAnalysis(
@@ -161,6 +164,7 @@ def _analyse_level(
         arms=analysed,
         recommendation=recommend(analysed, data, base, margin=margin, confidence=confidence),
         step_prediction=_prediction(arms, analysed),
+        hosts=hosts,
     )
     return level, flags
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from controller.redaction import redact
 from controller.report.charts.phases import PHASES
-from controller.report.rows import COLUMNS, launch_rows
+from controller.report.rows import columns, launch_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 def cells_csv(facts: SweepFacts) -> str:
     """Return one line for each launch and concurrency, with the seconds of each phase of the start."""
     phases = {cell.cell_id: cell.phase_seconds for cell in facts.cells}
-    names = [column.name for column in COLUMNS]
+    names = [column.name for column in columns(facts)]
     rows: list[list[object]] = [
         [*(row[name] for name in names), *(phases[str(row["cell"])].get(phase) for phase in PHASES)]
         for row in launch_rows(facts)

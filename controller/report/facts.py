@@ -30,6 +30,7 @@ class CellFacts:
         failure: What the journal says about the failure: sentence, phase, cause, remedy, log_tail.
         phase_seconds: {phase: seconds} of the start, without the time of serving.
         logs: Server logs that are there, relative to the sweep directory, oldest first.
+        host: Which host ran the last attempt; empty in journals of earlier versions that did not run it.
         requests: The requests of the last attempt, warm-up included.
     """
 
@@ -37,6 +38,7 @@ class CellFacts:
     block: int
     order: int
     arm: str
+    host: str
     state: str
     attempt: int
     reused: bool
@@ -95,6 +97,7 @@ def collect(directory: Path) -> SweepFacts:
                 block=cell.block,
                 order=cell.order,
                 arm=cell.arm,
+                host=history.host,
                 state=history.state.value,
                 attempt=history.attempt,
                 reused=cell.cell_id in state.reused,

@@ -70,6 +70,18 @@ SENTENCES = {
         "the sweep was continued although this changed: {differences}. Launches before and after it are pooled as "
         "asked ({cells} after it)."
     ),
+    "hosts_disagree": (
+        "the speed-up is not the same on all hosts ({by_host}; p = {p}): its mean holds for these hosts together, so "
+        "read it host by host."
+    ),
+    "hosts_differ": (
+        "hosts that are not alike were mixed as asked ({differences}). Arms are still compared on one host each time, "
+        "but the answer may differ between them."
+    ),
+    "hosts_lost": (
+        "hosts were lost on the way: {hosts}. {superseded} of their launches belong to blocks that another host did "
+        "anew, and are in no figure."
+    ),
     "drift": (
         "cycle times changed by {cycle_change} over the sweep (Mann-Kendall p = {p}): "
         "look at clocks, temperature and other work on the host."

@@ -25,7 +25,7 @@ from controller.report.charts.throughput import throughput_chart
 from controller.report.facts import as_text
 from controller.report.method import commands, method_facts
 from controller.report.numbers import interval, plain
-from controller.report.rows import COLUMNS, launch_rows, shown
+from controller.report.rows import columns, launch_rows, shown
 from controller.report.sentences import SIMULATED
 from controller.report.summary import fault_sentences, level_details, verdict_lines, warning_sentences
 
@@ -68,7 +68,7 @@ def html_report(facts: SweepFacts, *, directory: Path) -> str:
         levels=[_level(level, facts, pictures) for level in (facts.analysis.levels if facts.analysis else ())],
         phases=pictures.phases(),
         failed=[_failed(cell, prefix) for cell in facts.failed],
-        columns=COLUMNS,
+        columns=columns(facts),
         rows=_rows(facts, prefix),
         method=method_facts(facts),
         commands=commands(facts),
@@ -238,6 +238,7 @@ def _href(prefix: str, path: str) -> str:
 def _rows(facts: SweepFacts, prefix: str) -> list[list[dict[str, Any]]]:
     """Return the big table; the name of a cell leads to its log."""
     logs = {cell.cell_id: cell.logs[-1] for cell in facts.cells if cell.logs}
+    shown_columns = columns(facts)
     rows = []
     for row in launch_rows(facts):
         log = logs.get(str(row["cell"]))
@@ -248,7 +249,7 @@ def _rows(facts: SweepFacts, prefix: str) -> list[list[dict[str, Any]]]:
                     "numeric": column.numeric,
                     "href": _href(prefix, log) if log and column.name == "cell" else "",
                 }
-                for column in COLUMNS
+                for column in shown_columns
             ]
         )
     return rows

@@ -8,7 +8,7 @@ from controller.report.adaptive import adaptive_sentence
 from controller.report.facts import as_text
 from controller.report.method import commands, method_facts
 from controller.report.numbers import interval, plain
-from controller.report.rows import COLUMNS, launch_rows, shown
+from controller.report.rows import columns, launch_rows, shown
 from controller.report.sentences import SIMULATED
 from controller.report.summary import fault_sentences, level_details, verdict_lines, warning_sentences
 
@@ -41,8 +41,9 @@ def markdown_report(facts: SweepFacts, *, figure: str | None) -> str:
         parts.append("## Failed launches")
         parts += [_failed(cell) for cell in facts.failed]
     parts.append("## Every launch" + (" (simulated)" if facts.simulated else ""))
-    rows = [[shown(column, row) for column in COLUMNS] for row in launch_rows(facts)]
-    parts.append(_table([column.heading for column in COLUMNS], rows))
+    shown_columns = columns(facts)
+    rows = [[shown(column, row) for column in shown_columns] for row in launch_rows(facts)]
+    parts.append(_table([column.heading for column in shown_columns], rows))
     parts.append("## How it was measured")
     parts.append(_table(("what", "value"), method_facts(facts)))
     parts += [f"{_text(name)}:\n\n{_fenced(command, 'console')}" for name, command in commands(facts)]

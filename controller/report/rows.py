@@ -44,6 +44,17 @@ COLUMNS = (
 )
 
 
+HOST = Column("host", "host")
+
+
+def columns(facts: SweepFacts) -> tuple[Column, ...]:
+    """Return the columns: the host is shown when there are several."""
+    if len({cell.host for cell in facts.cells if cell.host}) < 2:
+        return COLUMNS
+    place = [column.name for column in COLUMNS].index("block") + 1
+    return (*COLUMNS[:place], HOST, *COLUMNS[place:])
+
+
 def launch_rows(facts: SweepFacts) -> list[dict[str, Value]]:
     """Return the rows in the order of the launches; a cell that measured nothing has one row without figures."""
     points = _points(facts)
@@ -70,6 +81,7 @@ def _row(cell: CellFacts, concurrency: int | None, point: LaunchPoint | None) ->
         "order": cell.order + 1,
         "cell": cell.cell_id,
         "block": cell.block,
+        "host": cell.host,
         "arm": cell.arm,
         "purpose": f"{purpose}, reused" if cell.reused else purpose,
         "state": cell.state,

@@ -75,6 +75,7 @@ def level_sentences(level: LevelAnalysis, margin: float) -> list[str]:
         if arm.verdict is not None:
             lines.append(verdict_sentence(arm, margin))
             lines += [sentence for sentence in (break_even_sentence(arm), variance_sentence(arm)) if sentence]
+    lines += hosts_sentences(level)
     if (prediction := level.step_prediction) is not None:
         best = f"{prediction.predicted_best} steps" if prediction.predicted_best else "no speculation"
         found = f"{prediction.measured_best} steps" if prediction.measured_best else "no speculation"
@@ -83,6 +84,27 @@ def level_sentences(level: LevelAnalysis, margin: float) -> list[str]:
             f"Acceptance by position of {prediction.source_arm} predicts {best} as the fastest, {agreement} {found} "
             "as measured. A prediction from another step count can prune a sweep; it is no evidence."
         )
+    return lines
+
+
+def hosts_sentences(level: LevelAnalysis) -> list[str]:
+    """Return how the hosts of a fleet differ; none when there is only one."""
+    split = level.hosts
+    if split is None:
+        return []
+    each = ", ".join(
+        f"{one.host} {(one.level.value - 1) * 100:+.1f} % ({times(one.blocks, 'block')})" for one in split.hosts
+    )
+    lines = [f"Speed of the hosts against their mean: {each}. It cancels in every comparison, which is within a host."]
+    if split.sd_host is not None and split.sd_block is not None:
+        lines.append(
+            f"Hosts vary by {plain(split.sd_host * 100, 1)} %, blocks of one host by {plain(split.sd_block * 100, 1)} "
+            f"% (p = {plain(split.p_value, 3)} for equal hosts)."
+        )
+    for arm in split.arms:
+        known = f" (p = {plain(arm.p_value, 3)} for the same on all)" if arm.p_value is not None else ""
+        by_host = ", ".join(f"{host} {(speedup.value - 1) * 100:+.1f} %" for host, speedup in arm.by_host)
+        lines.append(f"{arm.arm} by host: {by_host}{known}.")
     return lines
 
 

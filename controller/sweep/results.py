@@ -47,6 +47,7 @@ def launches(plan: Plan, state: SweepState) -> list[Launch]:
     from controller.analysis.model import launch_from_records  # noqa: PLC0415
 
     found = []
+    several = len(state.measured_hosts) > 1
     for cell in plan.cells:
         history = state.cell(cell.cell_id)
         if history.state not in (CellState.DONE, CellState.FAILED):
@@ -67,6 +68,7 @@ def launches(plan: Plan, state: SweepState) -> list[Launch]:
                 confirmation=cell.confirmation,
                 adaptive=bool(arm.settings.get("sglang_server_speculative_adaptive")),
                 conditions=conditions_from(history.gpu, history.foreign),
+                host=history.host if several else "",
             )
         )
     return found
@@ -83,7 +85,7 @@ def analyse(plan: Plan, state: SweepState) -> SweepAnalysis:
         aa_source=plan.aa_source,
         looks=max(1, len(plan.looks)),
     )
-    return dataclasses.replace(analysis, flags=(*analysis.flags, *_accepted_changes(state)))
+    return dataclasses.replace(analysis, flags=(*analysis.flags, *_accepted_changes(state), *_fleet_flags(plan, state)))
 
 
 def _accepted_changes(state: SweepState) -> list[Flag]:
@@ -95,6 +97,21 @@ def _accepted_changes(state: SweepState) -> list[Flag]:
         after = sorted(cell_id for cell_id, history in state.cells.items() if history.generation >= number)
         values = {"differences": sentence(record.get("differences", [])), "cells": ", ".join(after) or "none"}
         flags.append(Flag("accepted_changes", values=values))
+    return flags
+
+
+def _fleet_flags(plan: Plan, state: SweepState) -> list[Flag]:
+    """Return what is to be known of a fleet: hosts that differ, hosts that were lost, launches that count no more."""
+    from controller.analysis.result import Flag  # noqa: PLC0415 - only reports need the analysis
+
+    flags = []
+    if state.host_differences:
+        words = "; ".join(f"{host}: {', '.join(some)}" for host, some in state.host_differences.items())
+        flags.append(Flag("hosts_differ", values={"differences": words}))
+    lost = {host: one.lost for host, one in state.hosts.items() if one.lost}
+    if lost and plan.hosts:
+        words = "; ".join(f"{host} ({reason.rstrip('.')})" for host, reason in lost.items())
+        flags.append(Flag("hosts_lost", values={"hosts": words, "superseded": len(state.superseded)}))
     return flags
 
 

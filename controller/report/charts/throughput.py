@@ -80,7 +80,7 @@ def _row(arm: ArmAnalysis, scale: Scale, top: float, style: tuple[str, str]) -> 
         x = scale(value.value)
         shapes.append(Line(x, top + 40, x, top + 56, ink, 3))
     for number, point in enumerate(arm.points):
-        title = f"{point.cell_id}: {point.tokens_per_s:.1f} tok/s"
+        title = f"{point.cell_id}: {point.tokens_per_s:.1f} tok/s" + (f" on {point.host}" if point.host else "")
         if point.confirmation:
             title += " (confirming)"
         shapes.append(

@@ -189,6 +189,9 @@ def test_every_flag_has_words(code: str) -> None:
         "with_baseline_percent": 40.0,
         "within_baseline_percent": 100.0,
         "differences": "driver was 1, is 2",
+        "by_host": "a +1.0%, b -2.0%",
+        "hosts": "a (no route to host)",
+        "superseded": 2,
         "cells": "b01-baseline",
     }
     sentence = flag_words.flag_sentence(Flag(code, arm="steps=3", values=values))
