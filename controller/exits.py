@@ -19,10 +19,10 @@ class Exit(IntEnum):
 
 MEANINGS: dict[Exit, str] = {
     Exit.OK: "done",
-    Exit.RUN_FAILED: "a cell of the sweep failed, a verdict gate said no, or diagnose found a problem",
+    Exit.RUN_FAILED: "a cell of the sweep failed, a verdict said no, apply took it back, or diagnose found a problem",
     Exit.USAGE: "bad usage or bad input",
     Exit.TARGET: "the target cannot be reached, or Ansible failed on it",
-    Exit.LOCKED: "another sweep holds the node",
+    Exit.LOCKED: "another sweep or deployment holds the node",
     Exit.INTERRUPTED: "interrupted; the sweep can be resumed",
     Exit.JOURNAL: "the journal cannot be written",
 }

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from controller.apply.errors import RefusedError
@@ -25,6 +24,7 @@ from controller.sweep.settings import PREPARING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from controller.apply.host_vars import HostVars
     from controller.apply.ports import DeploymentWatcher, Proof, Prover
@@ -354,4 +354,4 @@ class Deployer:
 
 
 def _leftover_of(before: Holder | None) -> leftovers.Leftover | None:
-    return leftovers.find(Path(before.directory)) if before is not None and not before.alive else None
+    return leftovers.find(before.place) if before is not None and not before.alive else None

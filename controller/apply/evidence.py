@@ -18,17 +18,15 @@ from controller.apply.launching import time_scale
 from controller.apply.ports import Proof
 from controller.exits import InputError
 from controller.keys import read_keys
-from controller.load.workload import WorkloadError
-from controller.load.workload import load as load_workload
 from controller.paths import display
 from controller.report.numbers import interval, plain
 from controller.report.sentences import verdict_sentence
-from controller.sweep.configuration import sentence
+from controller.sweep.configuration import Configuration, sentence
 from controller.sweep.http_load import HttpLoad
+from controller.sweep.prepare import frozen_workload
 from controller.sweep.results import analyse, launches, read_sweep
 from controller.sweep.settings import extra_vars
 from controller.sweep.state import CellState, SweepState
-from controller.sweep.sweep import PROMPTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -117,14 +115,21 @@ class Evidence:
         arms = [arm for level in self.analysis.levels for arm in level.arms if arm.arm == name]
         expectation = Expectation(
             arm=name,
-            launches=launches(self.plan, self.state),
+            # Of a fleet, this host alone: another one has a speed of its own.
+            launches=[
+                one
+                for one in launches(self.plan, self.state)
+                if not self.plan.hosts or self.state.cell(one.cell_id).host == target.host
+            ],
             baseline=next((level.baseline for level in self.analysis.levels if level.baseline), None),
             confidence=self.analysis.confidence,
             margin=self.analysis.margin,
             outputs_must_agree=not any(arm.outputs is not None and arm.outputs.differs for arm in arms),
         )
         keys = read_keys(target)
-        return Canary(expectation, HttpLoad(self.workload, keys.api_key, keys.admin_api_key), self.state)
+        load = HttpLoad(self.workload, keys.api_key, keys.admin_api_key)
+        known = self.state.host(target.host).configuration if self.plan.hosts else self.state.configuration
+        return Canary(expectation, load, known)
 
     def _comment(self, name: str, *, forced: bool) -> str:
         simulated = " Every figure is a simulated one." if self.plan.simulated else ""
@@ -143,13 +148,14 @@ class Canary:
 
     expectation: Expectation
     load: LoadGenerator
-    state: SweepState = field(repr=False)
+    configuration: Configuration = field(repr=False)
+    """What the launches of the sweep had in common."""
 
     def __call__(self, health: Mapping[str, Any], watcher: DeploymentWatcher) -> Proof:
         """Measure and judge."""
         records = ask(self.load, str(health["url"]), time_scale(health), on_part=watcher.step, on_tokens=watcher.tokens)
         launch = dict(health.get("launch") or {})
-        differences = self.state.configuration.launch_differences(self.expectation.arm, launch)
+        differences = self.configuration.launch_differences(self.expectation.arm, launch)
         notes = [f"it was launched otherwise than in the sweep: {sentence(differences)}"] if differences else []
         return Proof(judge(records, self.expectation), notes)
 
@@ -166,7 +172,7 @@ def read_evidence(directory: Path, target: Target, asked: str | None, *, force: 
     plan, state = read_sweep(directory)
     if plan.aa:
         raise InputError(f"{display(directory)} is an A/A sweep: it measured the noise of the node, no arm to deploy.")
-    if (target.host, target.simulated) != (plan.limit, plan.simulated):
+    if target.host not in (plan.hosts or (plan.limit,)) or target.simulated != plan.simulated:
         raise InputError(
             f"the sweep in {display(directory)} measured {plan.limit}{' (simulated)' if plan.simulated else ''}, not "
             f"{target.title}: what one machine showed is not applied to another. Give its inventory with --inventory."
@@ -176,7 +182,7 @@ def read_evidence(directory: Path, target: Target, asked: str | None, *, force: 
         raise InputError(f"--arm {asked}: the sweep in {display(directory)} has {', '.join(names)}.")
     if not any(state.cell(cell.cell_id).state in (CellState.DONE, CellState.FAILED) for cell in plan.cells):
         raise InputError(f"the sweep in {display(directory)} has measured nothing yet.")
-    workload = _workload(directory, plan)
+    workload = frozen_workload(plan, directory)
     analysis = analyse(plan, state)
     choice = choose(analysis, asked)
     objections = (*_unfinished(directory, plan, state), *choice.objections)
@@ -192,19 +198,6 @@ def read_evidence(directory: Path, target: Target, asked: str | None, *, force: 
     if choice.arm is not None and not any(cell.arm == choice.arm for cell in plan.cells):
         raise InputError(f"--arm {choice.arm}: the sweep in {display(directory)} has no launch of it.")
     return Evidence(directory, plan, state, analysis, workload, choice)
-
-
-def _workload(directory: Path, plan: Plan) -> Workload:
-    try:
-        workload = load_workload(directory / PROMPTS, **plan.workload)
-    except (WorkloadError, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"the frozen prompts of the sweep cannot be read, so no canary can ask: {error}") from error
-    if workload.fingerprint != plan.workload_fingerprint:
-        raise InputError(
-            f"{display(directory / PROMPTS)} is not what the sweep asked, so its figures predict nothing for a canary. "
-            "Restore the file, or sweep again."
-        )
-    return workload
 
 
 def _unfinished(directory: Path, plan: Plan, state: SweepState) -> Iterator[str]:

@@ -14,6 +14,9 @@ COMMANDS = {
     "plan": ("controller.cli.sweep:plan", "Print every cell of a sweep and the commands it would run."),
     "report": ("controller.cli.report:report", "Show a sweep again, and write it as HTML, CSV and figures."),
     "compare": ("controller.cli.compare:compare", "Say what changed from one sweep to another, arm by arm."),
+    "apply": ("controller.cli.apply:apply", "Deploy what a sweep recommends, prove it, take it back if it fails."),
+    "history": ("controller.cli.history:history", "List what was deployed on a node, and how it ended."),
+    "rollback": ("controller.cli.rollback:rollback", "Bring back the settings of an earlier deployment."),
     "breakeven": ("controller.cli.breakeven:breakeven", "Say how many tokens a cycle must accept to pay."),
     "doctor": ("controller.cli.doctor:doctor", "Ask what would make a launch fail, before it is tried."),
     "status": ("controller.cli.status:status", "Show the server, who holds the node, and sweeps that died."),
@@ -21,6 +24,7 @@ COMMANDS = {
     "diagnose": ("controller.cli.diagnose:diagnose", "Say from a log why a launch failed and what to do."),
     "stop": ("controller.cli.node:stop", "Stop the server and free the GPUs."),
     "clean": ("controller.cli.node:clean", "End leftover GPU processes of the node, and only those."),
+    "completion": ("controller.cli.completion:completion", "Print the completion script of a shell."),
     "simulator": ("controller.simulator.command:simulator", "Create and run a simulated node (no GPU needed)."),
 }
 
@@ -32,6 +36,7 @@ Examples:
   python -m controller sweep --steps 2,3 --blocks 5 -i inventory/production.yml
   python -m controller sweep --resume sweeps/20260101T120000Z
   python -m controller report sweeps/20260101T120000Z --json
+  python -m controller apply sweeps/20260101T120000Z
   python -m controller breakeven --decode-ms 12 --cycle-ms 30
 """
 

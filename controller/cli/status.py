@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
+from controller.apply.history import History
+from controller.cli.history import unfinished_sentences
 from controller.cli.options import debug_option, find_target, json_option, target_options
 from controller.exits import Exit, TargetError
 from controller.lock import Holder, holders
@@ -35,12 +37,14 @@ def status(inventory: Path | None, limit: str | None, *, as_json: bool) -> int:
     health = played.results.get("sglang_health", {})
     if not health and not played.ok:
         raise TargetError(f"{target.title}: {played.sentence}")
-    sweeps = holders()
+    # What a deployment left is told from its history, which knows more than the note of the lock.
+    sweeps = [holder for holder in holders() if holder.work == "sweep" or holder.alive]
+    deployments = unfinished_sentences(target, History(target).deployments())
     if as_json:
-        click.echo(json.dumps(_document(target, health, sweeps), indent=2))
+        click.echo(json.dumps(_document(target, health, sweeps) | {"deployments": deployments}, indent=2))
         return Exit.OK
     console = Console()
-    for line in [_server_line(target, health, played), *(_holder_line(holder) for holder in sweeps)]:
+    for line in [_server_line(target, health, played), *(_holder_line(holder) for holder in sweeps), *deployments]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if not sweeps:
         console.print("no sweep is running here, and none was left behind", highlight=False)
@@ -67,7 +71,7 @@ def _server_line(target: Target, health: Mapping[str, Any], played: PlaybookRun)
 def _holder_line(holder: Holder) -> str:
     if holder.alive:
         return (
-            f"sweep {holder.sweep_id} is running on {holder.node}: process {holder.pid} in {holder.directory}, "
+            f"{holder.work} {holder.sweep_id} is running on {holder.node}: process {holder.pid} in {holder.directory}, "
             f"since {holder.since_text}"
         )
     found = leftovers.find(Path(holder.directory))

@@ -144,7 +144,7 @@ def test_bad_input_is_refused_even_with_force(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="A/A"):
         read_evidence(write_sweep(tmp_path / "aa", aa=True), TARGET, None, force=True)
     (directory / "prompts.jsonl").write_text((directory / "prompts.jsonl").read_text().replace("a", "b", 1))
-    with pytest.raises(InputError, match="not what the sweep asked"):
+    with pytest.raises(InputError, match="not what the sweep began with"):
         read_evidence(directory, TARGET, None, force=True)
     (directory / "prompts.jsonl").unlink()
     with pytest.raises(InputError, match="frozen prompts"):
