@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import io
 import json
 import os
 import shlex
@@ -170,6 +171,8 @@ def main() -> int:
     parser.add_argument("--log", type=Path, help="log of the server")
     parser.add_argument("--json", type=Path, dest="json_file")
     options = parser.parse_args()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # a level takes minutes
     with tempfile.TemporaryDirectory(prefix="fidelity-") as folder:
         try:
             peer = find_peer(options, Path(folder))
@@ -177,22 +180,22 @@ def main() -> int:
         except (PeerError, ServerError) as error:
             print(f"error: {error}", file=sys.stderr)
             return 2
-    agreed = [show(level) for level in levels]
-    print(f"{'agrees' if all(agreed) else 'DISAGREES'} within {TOLERANCE:.0%}; load {os.getloadavg()[0]:.2f}")
+    agreed = all(level_agreed for _, level_agreed in levels)
+    print(f"{'agrees' if agreed else 'DISAGREES'} within {TOLERANCE:.0%}; load {os.getloadavg()[0]:.2f}")
     if options.json_file:
         info = server_info(options.url)
         document = {
             "peer": peer.name,
-            "agrees": all(agreed),
+            "agrees": agreed,
             "tolerance": TOLERANCE,
             "simulated": info.get("simulated"),
             "sglang": info.get("version"),
             "output_tokens": options.output_tokens,
             "ignore_eos": not options.natural_end,
-            "levels": [level.as_json() for level in levels],
+            "levels": [level.as_json() for level, _ in levels],
         }
         options.json_file.write_text(json.dumps(document, indent=1) + "\n")
-    return 0 if all(agreed) else 1
+    return 0 if agreed else 1
 
 
 def find_peer(options: argparse.Namespace, folder: Path) -> Peer:
@@ -207,8 +210,8 @@ def find_peer(options: argparse.Namespace, folder: Path) -> Peer:
     return installed_peer(options.peer_python, options.model_path, folder)
 
 
-def measure_all(options: argparse.Namespace, peer: Peer) -> list[Level]:
-    """Measure every level."""
+def measure_all(options: argparse.Namespace, peer: Peer) -> list[tuple[Level, bool]]:
+    """Measure and show every level; return each with whether it agrees."""
     sizes = {concurrency: max(8, 2 * concurrency) for concurrency in options.concurrency}
     workload = load(
         options.workload, concurrency_levels=(1,), repeats=1, prompts_per_run=max(sizes.values()), warmup_prompts=0
@@ -224,7 +227,7 @@ def measure_all(options: argparse.Namespace, peer: Peer) -> list[Level]:
             options.url, texts[:size], concurrency, options.output_tokens, ignore_eos=not options.natural_end
         )
         measure(level, question, peer, rounds=options.rounds, log=options.log)
-        levels.append(level)
+        levels.append((level, show(level)))
     return levels
 
 
