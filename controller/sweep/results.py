@@ -64,7 +64,7 @@ def launches(plan: Plan, state: SweepState) -> list[Launch]:
                 failure=str((history.failure or {}).get("class", "unknown"))
                 if history.state is CellState.FAILED
                 else None,
-                simulated=plan.simulated,
+                simulated=plan.simulated or bool((history.server or {}).get("simulated")),
                 confirmation=cell.confirmation,
                 adaptive=bool(arm.settings.get("sglang_server_speculative_adaptive")),
                 conditions=conditions_from(history.gpu, history.foreign),
