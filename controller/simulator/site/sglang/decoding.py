@@ -7,9 +7,11 @@ errors of sleeping do not add up.
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from .collective import Collective
 from .decode_statistics import DecodeStatistics
 from .failures import raise_crash
 from .speed import Acceptance, SpeedModel, noise
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 
     from .log import Log
     from .node import Node
+
+
+_LATE_S = 1.0
+"""A schedule that is further behind than this stood still, and nothing of that is made up for."""
 
 
 class Request:
@@ -95,6 +101,7 @@ class DecodeLoop:
         self._waiting: list[Request] = []
         self._running: list[Request] = []
         self._prefilling: list[Request] = []
+        self._collective = Collective(os.getppid())
         self._deadline = 0.0
         self._busy = False
         self._shut_down = False
@@ -121,6 +128,8 @@ class DecodeLoop:
                     self._deadline = time.monotonic()
                     self._begin_step()
             elif self._busy:
+                self._collective.wait()
+                self._deadline = max(self._deadline, time.monotonic() - _LATE_S)
                 self._end_step()
                 self._begin_step()
 

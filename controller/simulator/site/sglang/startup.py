@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .collective import Collective
 from .context_length import effective_context_length, read_config, text_config
 from .failures import OutOfMemoryError, raise_crash
 from .gpu_memory import used_by_others
@@ -44,6 +45,7 @@ class Startup:
         self._fields = fields
         self._node = node
         self._rank = rank
+        self._collective = Collective(os.getppid())
         self._memory = memory
         self._log = log
         self._target = read_config(fields["model_path"])
@@ -104,6 +106,7 @@ class Startup:
         # Against a schedule, so that the time spent on work does not add up over the phases.
         self._deadline = max(self._deadline + self._node.loading(seconds), time.monotonic() - 1.0)
         time.sleep(max(self._deadline - time.monotonic(), 0.0))
+        self._collective.wait()
 
     def _phase_seconds(self, name: str) -> float:
         return float(self._node.phases.get(name, 0.0))
