@@ -22,28 +22,8 @@ chapters=${*:-doctor clash deploy again request sweep stop}
 python=${PYTHON:-python3}
 mkdir -p "$out"
 export ANSIBLE_NOCOLOR=1
-failures=0
-
-say() { printf '\n== %s  %s\n' "$(date -u +%FT%TZ)" "$*" | tee -a "$out/story.txt"; }
-expect() { # WHAT CONDITION…
-  local what=$1
-  shift
-  if "$@"; then
-    printf 'ok    %s\n' "$what" | tee -a "$out/story.txt"
-  else
-    printf 'FAIL  %s\n' "$what" | tee -a "$out/story.txt"
-    failures=$((failures + 1))
-  fi
-}
-play() { # NAME ARGS…: keeps the play's output, returns its status
-  local name=$1 status
-  shift
-  local begun=$SECONDS
-  "$python" -m ansible playbook --inventory "$inventory" "$@" >"$out/$name.txt" 2>&1
-  status=$?
-  printf '%s: exit %s after %s s\n' "$name" "$status" "$((SECONDS - begun))" | tee -a "$out/story.txt"
-  return $status
-}
+# shellcheck source=telling.sh
+. tests/gpu/telling.sh
 
 for chapter in $chapters; do
   say "$chapter"
@@ -51,7 +31,7 @@ for chapter in $chapters; do
   doctor)
     "$python" -m controller doctor --inventory "$inventory" --json >"$out/doctor.json"
     printf 'doctor: exit %s\n' $? | tee -a "$out/story.txt"
-    expect "it names the clash of context lengths" "$python" tests/gpu/check_is_bad.py "$out/doctor.json" context-length
+    expect "it names the clash of context lengths" "$python" tests/gpu/check_doctor.py "$out/doctor.json" context-length bad
     ;;
   clash)
     play clash deploy.yml --skip-tags preflight,draft_config
