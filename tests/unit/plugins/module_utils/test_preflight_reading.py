@@ -9,8 +9,6 @@ import struct
 import sys
 from typing import TYPE_CHECKING, Any
 
-import pytest
-from ansible_collections.sglang_ops.eagle3.plugins.module_utils import preflight_allreduce as allreduce
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils import preflight_model_checks as model_checks
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils import preflight_read_driver as read_driver
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils import preflight_read_packages as read_packages
@@ -21,6 +19,8 @@ from tests.unit.plugins import draft_models as models
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 def write(path: Path, text: str | bytes = "") -> Path:
@@ -240,34 +240,3 @@ def test_context(tmp_path: Path) -> None:
     assert check().ok is False
     write(draft / "config.json", "nonsense")
     assert check().ok is None
-
-
-ANSWER = 'print(\'SGLANG_OPS_ANSWER \' + \'{"world": 2, "nccl": "2.27.3", "small_us": 21.5, "large_ms": 3.1}\')'
-
-
-@pytest.mark.parametrize(
-    ("source", "limit_s", "ok", "words"),
-    [
-        (ANSWER, 30, True, "2 ranks, NCCL 2.27.3"),
-        ("pass", 30, False, "without a result"),
-        (
-            "import os, time\nos.environ['RANK'] == '1' and exit('boom')\ntime.sleep(60)",
-            30,
-            False,
-            "rank 1 failed: boom",
-        ),
-        ("import time\ntime.sleep(60)", 1, False, "ranks 0, 1 of 2 did not end within 1 s (NCCL_ALGO=Ring)"),
-        ("import sys\nprint('no torch', file=sys.stderr)\nsys.exit(77)", 30, None, "no torch"),
-        ("exit(77)", 30, None, "it said nothing"),
-    ],
-)
-def test_all_reduce(tmp_path: Path, source: str, limit_s: float, ok: bool | None, words: str) -> None:
-    check = allreduce.check_allreduce(program(tmp_path / "python", source), 2, {"NCCL_ALGO": "Ring"}, limit_s)
-    assert check.ok is ok
-    assert words in check.detail
-
-
-def test_all_reduce_that_is_not_run() -> None:
-    assert allreduce.check_allreduce("/no/such/python", 2, {}, 1).ok is None
-    assert allreduce.check_allreduce("python", 1, {}, 1).ok is None
-    compile(allreduce.PROGRAM, "program", "exec")
