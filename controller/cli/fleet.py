@@ -29,6 +29,14 @@ FLEET_OPTIONS = (
         metavar="GROUP",
         help="Share the blocks among these identical hosts: a group of the inventory, or names with commas between.",
     ),
+    click.option(
+        "--shared-plan",
+        metavar="URL",
+        help="With --hosts: share the blocks with other controllers through this PostgreSQL (no password in the URL).",
+    ),
+    click.option(
+        "--join", metavar="SWEEP", help="Take part in a sweep that another controller put into the shared plan."
+    ),
 )
 
 
@@ -42,6 +50,8 @@ class FleetRequest:
     resume: Path | None
     leave_running: bool = False
     accept_changes: bool = False
+    shared_plan: str | None = None
+    join: str | None = None
 
 
 def fleet_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,6 +72,20 @@ def fleet_hosts(hosts: str | None, resume: Path | None, limit: str | None) -> st
     if hosts is None and resume is not None and (resume / PLAN).is_file():
         return ",".join(Plan.read(resume / PLAN).hosts) or None
     return hosts
+
+
+def check_sharing(hosts: str | None, shared_plan: str | None, join: str | None, resume: Path | None) -> None:
+    """Refuse combinations that make no sense.
+
+    Raises:
+        InputError: an option lacks the one that it belongs to.
+    """
+    if join is not None and shared_plan is None:
+        raise InputError("--join names a sweep of a shared plan; give --shared-plan too.")
+    if join is not None and resume is not None:
+        raise InputError("--resume goes on with a sweep that has joined already; leave out --join.")
+    if shared_plan is not None and hosts is None:
+        raise InputError("--shared-plan shares blocks between controllers; say with --hosts which hosts are yours.")
 
 
 def fleet_targets(request: FleetRequest) -> list[Target]:
@@ -85,7 +109,15 @@ def run_fleet(request: FleetRequest, options: Options | None, console: Console) 
         console: For progress.
     """
     from controller.cli.fleet_progress import FleetLines  # noqa: PLC0415 - a sweep of one host needs none of it
-    from controller.fleet.prepare import FleetContext, fleet_plan, new_fleet_sweep, resumed_fleet_sweep  # noqa: PLC0415
+    from controller.fleet.database import check_url  # noqa: PLC0415
+    from controller.fleet.prepare import (  # noqa: PLC0415
+        FleetContext,
+        Sharing,
+        fleet_plan,
+        joined_fleet_sweep,
+        new_fleet_sweep,
+        resumed_fleet_sweep,
+    )
     from controller.sweep.prepare import new_plan  # noqa: PLC0415
 
     targets = fleet_targets(request)
@@ -98,9 +130,14 @@ def run_fleet(request: FleetRequest, options: Options | None, console: Console) 
         accept_changes=request.accept_changes,
         arguments=sys.argv[1:],
     )
+    sharing = Sharing(check_url(request.shared_plan)) if request.shared_plan else None
+    if request.resume is not None:
+        return folder, resumed_fleet_sweep(context, sharing).run()
+    if request.join is not None and sharing is not None:
+        return folder, joined_fleet_sweep(context, sharing, request.join).run()
     if options is None:
-        return folder, resumed_fleet_sweep(context).run()
+        raise InputError("nothing to compare: give --steps (for example --steps 2,3), --adaptive or --arm.")
     if options.aa:
         raise InputError("--aa measures the noise floor of one host; choose it with --limit instead of --hosts.")
-    plan, workload = new_plan(options, targets[0])
-    return folder, new_fleet_sweep(fleet_plan(plan, targets), workload, context).run()
+    plan, workload = new_plan(sharing.options(options) if sharing else options, targets[0])
+    return folder, new_fleet_sweep(fleet_plan(plan, targets), workload, context, sharing).run()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from controller.cli.fleet import FleetRequest, fleet_hosts, fleet_options, fleet_targets, run_fleet
+from controller.cli.fleet import FleetRequest, check_sharing, fleet_hosts, fleet_options, fleet_targets, run_fleet
 from controller.cli.options import debug_option, find_target, json_option, target_options
 from controller.cli.plan_options import plan_options, read_options
 from controller.exits import Exit, InputError
@@ -55,6 +55,8 @@ def sweep(
     directory: Path | None,
     resume: Path | None,
     *,
+    shared_plan: str | None,
+    join: str | None,
     accept_changes: bool,
     leave_running: bool,
     keep_going: bool,
@@ -89,10 +91,15 @@ def sweep(
     if resume is not None:
         _refuse_with_resume(directory, plan_arguments)
     hosts = fleet_hosts(hosts, resume, limit)
-    fleet = FleetRequest(hosts, inventory, directory, resume, leave_running, accept_changes) if hosts else None
+    check_sharing(hosts, shared_plan, join, resume)
+    fleet = (
+        FleetRequest(hosts, inventory, directory, resume, leave_running, accept_changes, shared_plan, join)
+        if hosts
+        else None
+    )
     if resume is not None and fleet is None:
         inventory, limit = _resumed_target(resume, inventory, limit)
-    options = None if resume is not None else read_options(plan_arguments)
+    options = None if resume is not None or join is not None else read_options(plan_arguments)
     if dry_run:
         if options is None:
             raise InputError("--dry-run and --resume do not go together; report shows what is done and what is left.")

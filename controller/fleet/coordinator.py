@@ -137,7 +137,7 @@ class FleetSweep:
 
     def _hand_out(self) -> None:
         """Give each idle host a block."""
-        for host in self._schedule.living:
+        for host in self._schedule.idle:
             if host in self._ending.lost:
                 continue
             wanted = self._schedule.candidates(host)
@@ -252,8 +252,11 @@ class FleetSweep:
         others = self.leases.others()
         for number in others.done:
             block = self._schedule.blocks[number]
-            if not block.closed and not block.taken_by and not block.done:
-                self._schedule.done_elsewhere(number)
+            if block.closed or block.taken_by:
+                continue
+            if block.done:
+                self._drop(number, "another controller did it")
+            self._schedule.done_elsewhere(number)
         self._ending.trouble = others.trouble
 
     def _leave_all(self, *, interrupt: bool) -> None:

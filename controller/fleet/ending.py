@@ -70,7 +70,7 @@ def ended(plan: Plan, directory: Path, schedule: Schedule, ending: FleetEnding, 
     if elsewhere:
         sentences.append(
             f"{elsewhere} of {len(schedule.blocks)} blocks are with other controllers; put their directories together "
-            "with: python -m controller merge"
+            f"with: python -m controller report {display(directory)} OTHER… --output TOGETHER"
         )
     if ending.failed:
         sentences.append(f"{len(ending.failed)} cells failed; try only those again with: {again}")

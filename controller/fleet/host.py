@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from controller.ahead import AheadOfTime
 from controller.exits import JournalError, TargetError
 from controller.fleet.ports import CellEnd
+from controller.paths import make_private
 from controller.playbooks import Playbooks
 from controller.sweep.entries import identity_of, record_playbook
 from controller.sweep.files import HOSTS
@@ -54,7 +55,7 @@ class AnsibleHost:
     def __call__(self, journal: Journal, interrupts: Interrupts, watcher: Watcher) -> AnsibleRunner:
         """Return the runner."""
         workplace = self.directory / HOSTS / self.target.host
-        workplace.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(workplace)
         note = RunningNote(workplace, self.plan.sweep_id)
         playbooks = AheadOfTime(
             Playbooks(

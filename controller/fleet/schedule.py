@@ -71,6 +71,7 @@ class Schedule:
         """
         self._blocks: dict[int, Block] = {}
         self._living = dict.fromkeys(hosts)
+        self._working: dict[str, Block] = {}
         self._measured_arms: dict[str, set[str]] = {}
         self._failures: dict[str, int] = dict.fromkeys(hosts, 0)
         self.add(cells, measured or {})
@@ -115,7 +116,12 @@ class Schedule:
     @property
     def working(self) -> dict[str, int]:
         """{host: block} of the hosts at work."""
-        return {block.taken_by: block.number for block in self._blocks.values() if block.taken_by}
+        return {host: block.number for host, block in self._working.items()}
+
+    @property
+    def idle(self) -> list[str]:
+        """The hosts that take part and have nothing to do."""
+        return [host for host in self._living if host not in self._working]
 
     def candidates(self, host: str) -> list[int]:
         """Return the blocks that an idle host may take, best first.
@@ -123,7 +129,7 @@ class Schedule:
         Its own half-done ones come first, then untouched ones, then those of lost hosts, which may yet come back. A
         half-done block of a living host waits for that host.
         """
-        if host not in self._living or host in self.working:
+        if host not in self._living or host in self._working:
             return []
         free = [
             block
@@ -149,6 +155,7 @@ class Schedule:
         if before:
             dropped = self._forget(block)
         block.taken_by = host
+        self._working[host] = block
         left = tuple(cell for cell in block.cells if cell.cell_id not in block.done)
         return Assignment(number, host, left, dropped, before)
 
@@ -175,7 +182,8 @@ class Schedule:
     def block_ended(self, host: str) -> int:
         """The host launched everything it was asked for; return the block, which is closed now."""
         block = self._of(host)
-        block.taken_by, block.closed, block.ended_by = "", True, host
+        self._free(block)
+        block.closed, block.ended_by = True, host
         return block.number
 
     def host_lost(self, host: str) -> list[int]:
@@ -189,14 +197,16 @@ class Schedule:
         for block in self._blocks.values():
             nothing = block.closed and block.ended_by == host and not block.done and not block.elsewhere
             if block.taken_by == host or nothing:
-                block.taken_by, block.closed, block.ended_by = "", False, ""
+                self._free(block)
+                block.closed, block.ended_by = False, ""
                 back.append(block.number)
         return back
 
     def drop(self, number: int) -> tuple[str, ...]:
         """Another controller has the block now: what was measured here counts no more. Return those launches."""
         block = self._blocks[number]
-        block.taken_by, block.closed, block.ended_by = "", False, ""
+        self._free(block)
+        block.closed, block.ended_by = False, ""
         return self._forget(block)
 
     def done_elsewhere(self, number: int) -> None:
@@ -211,11 +221,15 @@ class Schedule:
         block.done, block.host = set(), ""
         return dropped
 
+    def _free(self, block: Block) -> None:
+        self._working.pop(block.taken_by, None)
+        block.taken_by = ""
+
     def _of(self, host: str) -> Block:
-        for block in self._blocks.values():
-            if block.taken_by == host:
-                return block
-        raise ScheduleError(f"{host} is not at work")
+        block = self._working.get(host)
+        if block is None:
+            raise ScheduleError(f"{host} is not at work")
+        return block
 
     def _at_work(self, host: str, cell_id: str) -> tuple[Block, Cell]:
         block = self._of(host)

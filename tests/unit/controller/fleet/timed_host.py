@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import threading
 import time
@@ -30,6 +31,7 @@ class TimedHost:
 
     Attributes:
         seconds: Length of a cell.
+        spread: Cells differ by so much around it, relative; the same cell always takes the same.
         dies_after_s: Its process is killed (SIGKILL) so many seconds after it was taken.
         unreachable_at: The n-th launch finds no host any more (counted from 0).
         failing_from: From the n-th launch on everything fails.
@@ -37,11 +39,15 @@ class TimedHost:
     """
 
     seconds: float = 0.01
+    spread: float = 0.0
     dies_after_s: float | None = None
     unreachable_at: int | None = None
     failing_from: int | None = None
     never_opens: bool = False
     identity: Mapping[str, str] = field(default_factory=dict)
+
+    def length(self, cell_id: str) -> float:
+        return self.seconds * (1 + self.spread * random.Random(cell_id).uniform(-1, 1))
 
     def __call__(self, journal: Journal, interrupts: Interrupts, watcher: Watcher) -> TimedRunner:
         return TimedRunner(self, journal, interrupts, watcher)
@@ -79,13 +85,15 @@ class TimedRunner:
     def _one(self, cell: Cell, attempt: int) -> CellEnd:
         number, self._launches = self._launches, self._launches + 1
         record_cell(self._journal, cell, attempt, CellState.LAUNCHING)
+        record_cell(self._journal, cell, attempt, CellState.READY)
+        record_cell(self._journal, cell, attempt, CellState.MEASURING)
         if number == self._host.unreachable_at:
             record_cell(self._journal, cell, attempt, CellState.FAILED, failure={"class": "unreachable"})
             return CellEnd(cell.cell_id, "failed", "no route to host", fatal=True)
         if self._host.failing_from is not None and number >= self._host.failing_from:
             record_cell(self._journal, cell, attempt, CellState.FAILED, failure={"class": "oom"})
             return CellEnd(cell.cell_id, "failed", "GPU 3 is full.")
-        deadline = time.monotonic() + self._host.seconds
+        deadline = time.monotonic() + self._host.length(cell.cell_id)
         while (left := deadline - time.monotonic()) > 0 and not self._interrupts.asked:
             time.sleep(min(left, 0.05))
         state = CellState.ABANDONED if self._interrupts.asked else CellState.DONE
