@@ -135,7 +135,7 @@ class _Walk:
 
     def take(self, index: int, line: LogLine) -> None:
         message = line.message
-        if _NCCL_CHATTER not in message:
+        if message.strip() and _NCCL_CHATTER not in message:
             self.findings.at_the_end = None
         if line.time:
             self.end_of_traceback()

@@ -28,7 +28,7 @@ _PREFIXES = (
     re.compile(r"^(?:ERROR|WARNING|INFO|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d (?:\[?[\w./]+:\d+\] ?)?"),  # vLLM
     re.compile(r"^(?:ERROR|CRITICAL): {2,4}"),
     # logging's usual formats: "<time> - module - INFO - …", "<time> | ERROR | module | …"
-    re.compile(r"^[-|] (?:[\w.]+ [-|] )?(?:ERROR|WARNING|INFO|CRITICAL) ?[-|:] (?:[\w.]+ [-|:] )?"),
+    re.compile(r"^[-|] (?:[\w.]+ [-|] )?(?:ERROR|WARNING|INFO|CRITICAL) ?[-|:] (?:[\w.]+ [-|] )?"),
     re.compile(r"^(?:ERROR|WARNING|CRITICAL):[\w.]+:"),  # logging.basicConfig
     re.compile(r"^\d{1,4}: (?=\[|\S|  )"),  # srun --label
     re.compile(r"^\[(?=[A-Z]{2,4}\d+)(?:[A-Z]{2,4}\d+ ?)+\] "),  # a stamp whose time was taken away

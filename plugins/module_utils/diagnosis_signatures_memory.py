@@ -120,7 +120,7 @@ SIGNATURES: Tuple[Signature, ...] = (
     ),
     signature(
         "orphan/reparented",
-        r"(?:^|\s)\d+\s+1\s+(?:\S+\s+){0,7}?(?:sglang::|VLLM::|ray::SGLang|\S*python\S* -m sglang)"
+        r"(?:^|\s)\d+\s+1\s+(?:\S+\s+){0,7}?(?:sgl\w*::|VLLM::|ray::SGLang|\S*python\S* -m sglang)"
         r"|(?:systemd|init|tini|bash|sleep)\(1\)[-+`|]*.{0,40}sglang::"
         r"|(?:sglang::\w+|launch_server).{0,40}\b(?:ppid|PPID|parent)[=: ]+1\b|\bppid[=: ]+1\b.{0,60}(?:sglang::"
         r"|launch_server)",
