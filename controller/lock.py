@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Self
 from filelock import FileLock, Timeout
 
 from controller.exits import InputError, LockedError
-from controller.paths import state_directory
+from controller.paths import make_private, state_directory
 from controller.process import start_ticks
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class NodeLock:
             InputError: the state directory cannot be written.
         """
         try:
-            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self._directory)
             self._lock.acquire(timeout=patience_s)
         except Timeout:
             raise LockedError(self._refusal()) from None

@@ -35,6 +35,19 @@ def default_sweep_directory(now: datetime | None = None) -> Path:
     return Path("sweeps") / moment.strftime("%Y%m%dT%H%M%SZ")
 
 
+def make_private(directory: Path) -> None:
+    """Make a directory, and those above it that are missing, so that only its owner can look into them (0700).
+
+    ``Path.mkdir(parents=True, mode=…)`` gives the mode to the last one alone. An existing directory is left as it is.
+
+    Raises:
+        OSError: one of them cannot be made.
+    """
+    if not directory.is_dir():
+        make_private(directory.parent)
+        directory.mkdir(mode=0o700, exist_ok=True)
+
+
 def display(path: Path) -> str:
     """Return ``path`` as an operator would type it from here."""
     try:

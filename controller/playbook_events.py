@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from controller.launch_progress import read_progress
+from controller.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -11,8 +11,8 @@ ansible-runner 2.4 needs care, and all of it is here:
 * a cancel kills Ansible only: nothing on the target stops and no ``always`` block runs, so the caller must run the stop
   playbook afterwards;
 * ``pexpect.TIMEOUT`` may be raised after the play has ended, so the statistics decide, not the exception;
-* the private data directory holds the environment and the extra vars in clear, so only Ansible's output is kept, redacted;
-  what a killed controller leaves of one, :func:`discard_private_data` removes.
+* the private data directory holds the environment and the extra vars in clear, so only Ansible's output is kept,
+  redacted; what a killed controller leaves of one, :func:`discard_private_data` removes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.exits import TargetError
 from controller.inventory import Target, ansible_environment
-from controller.paths import REPOSITORY, display
+from controller.paths import REPOSITORY, display, make_private
 from controller.playbook_events import EventCollector, Status, TaskFailure, TaskTime
 from controller.redaction import redact, redact_stream
 
@@ -130,7 +130,7 @@ class Playbooks:
         private = directory / f"{PRIVATE_PREFIX}{playbook}-{time.time_ns()}"
         started = time.monotonic()
         try:
-            private.mkdir(parents=True, mode=0o700)
+            make_private(private)
             return_code, was_cancelled = self._drive(
                 self._arguments(playbook, private, extra_vars or {}, tags), collector, cancelled
             )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.redaction import (
     REDACTED,
     is_secret_name,
+    redact_stream,
     redact_text,
 )
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.redaction import redact_tree as redact
 
-__all__ = ["REDACTED", "is_secret_name", "redact", "redact_text"]
+__all__ = ["REDACTED", "is_secret_name", "redact", "redact_stream", "redact_text"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from controller.exits import InputError, JournalError
 from controller.journal import Journal, Record, read_journal
 from controller.lock import node_key
-from controller.paths import state_directory
+from controller.paths import make_private, state_directory
 from controller.process import start_ticks
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class History:
             JournalError: it cannot be written; nothing was touched.
         """
         try:
-            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self.directory)
         except OSError as error:
             raise JournalError(f"cannot make {self.directory}: {error.strerror}; nothing was touched.") from error
         return Journal(self.path)

@@ -50,7 +50,7 @@ def server_info(base_url: str, *, api_key: str | None = None, timeout: float = 1
     if not isinstance(data, dict):
         message = f"{base_url}{path} answered {status}: {text[:200] or 'nothing'}. Expected a JSON object."
         raise ServerError(message)
-    return dict(redact(data))
+    return dict(redact(data, secrets=[api_key] if api_key else []))
 
 
 def _ask(method: str, base_url: str, path: str, *, api_key: str | None, timeout: float) -> tuple[int, str]:

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from controller.paths import make_private
 from controller.redaction import redact
 from controller.sweep.configuration import Configuration
 from controller.sweep.entries import identity_of, record_cell, record_conditions, record_playbook
@@ -90,7 +91,7 @@ class CellRunner:
     def cell_directory(self, cell: Cell) -> Path:
         """Return (and make) the directory of a cell."""
         path = self.directory / "cells" / cell.cell_id
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path)
         return path
 
     def _launch_and_measure(

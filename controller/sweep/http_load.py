@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 class HttpLoad:
     """Sends one workload over HTTP."""
 
-    def __init__(self, workload: Workload, api_key: str | None = None) -> None:
+    def __init__(self, workload: Workload, api_key: str | None = None, admin_api_key: str | None = None) -> None:
+        """Take the keys as ``controller.keys`` reads them; with an admin key, only that one empties the cache."""
         self._workload = workload
         self._api_key = api_key
+        self._admin_api_key = admin_api_key or api_key
 
     @property
     def levels(self) -> Sequence[int]:
@@ -43,7 +45,7 @@ class HttpLoad:
     def flush_cache(self, base_url: str) -> None:
         """Empty the prefix cache. A server that is gone is found by the run that follows, with a better sentence."""
         try:
-            flush_cache(base_url, api_key=self._api_key)
+            flush_cache(base_url, api_key=self._admin_api_key)
         except ServerError:
             return
 

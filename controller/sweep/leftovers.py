@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.playbooks import OWNER_VARIABLE
+from controller.playbooks import OWNER_VARIABLE, discard_private_data
 from controller.process import command_line, end, start_ticks, with_environment
 
 if TYPE_CHECKING:
@@ -92,10 +92,12 @@ def alive(note: Mapping[str, Any]) -> bool:
 
 
 def finish(leftover: Leftover) -> list[int]:
-    """End what Ansible still runs of the sweep; return the processes that were ended."""
+    """End what Ansible still runs of the sweep and remove its files; return the processes that were ended."""
     ended = end(dict(leftover.processes))
     again = _processes(leftover.directory, {})  # a dying playbook may have started one more module
-    return ended + (end(again) if again else [])
+    ended += end(again) if again else []
+    discard_private_data(leftover.directory)
+    return ended
 
 
 def _processes(directory: Path, note: Mapping[str, Any]) -> dict[int, int]:

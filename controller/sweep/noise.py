@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from controller.arms import BASELINE, BASELINE_AGAIN
 from controller.exits import InputError
 from controller.lock import node_key
-from controller.paths import state_directory
+from controller.paths import make_private, state_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,7 +74,7 @@ def keep(target: Target, noise: Noise) -> Path:
     """
     path = _path(target)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path.parent)
         temporary = path.with_suffix(".tmp")
         temporary.write_text(json.dumps(asdict(noise), indent=1) + "\n", encoding="utf-8")
         temporary.replace(path)

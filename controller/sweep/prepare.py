@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 import uuid
@@ -16,9 +15,10 @@ import controller
 from controller.ahead import AheadOfTime
 from controller.analysis.stopping import planned_looks
 from controller.exits import InputError, JournalError
+from controller.keys import read_keys
 from controller.load.workload import Workload, WorkloadError
 from controller.load.workload import load as load_workload
-from controller.paths import display
+from controller.paths import display, make_private
 from controller.plan import DEFAULT_MARGIN, Plan, schedule
 from controller.playbooks import Playbooks
 from controller.redaction import redact
@@ -182,7 +182,7 @@ def write_sweep(plan: Plan, workload: Workload, directory: Path) -> None:
             f"{display(directory)} holds a sweep already; go on with it: sweep --resume {display(directory)}"
         )
     try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(directory)
         (directory / PROMPTS).touch(mode=0o600)
         workload.freeze(directory / PROMPTS)
     except OSError as error:
@@ -228,14 +228,9 @@ def frozen_workload(plan: Plan, directory: Path) -> Workload:
     return workload
 
 
-def api_key(variables: Mapping[str, Any]) -> str | None:
-    """Return the key for the server's HTTP: ``$SGLANG_API_KEY``, else the inventory's when it is in clear there."""
-    value = os.environ.get("SGLANG_API_KEY") or variables.get("sglang_server_api_key")
-    return value if isinstance(value, str) and value and "{{" not in value else None
-
-
 def _sweep(plan: Plan, workload: Workload, state: SweepState, context: Context) -> Sweep:
     directory, target = context.directory, context.target
+    keys = read_keys(target)
     note = RunningNote(directory, plan.sweep_id)
     playbooks = AheadOfTime(
         Playbooks(
@@ -251,7 +246,7 @@ def _sweep(plan: Plan, workload: Workload, state: SweepState, context: Context) 
         target=target,
         state=state,
         playbooks=playbooks,
-        load=HttpLoad(workload, api_key(target.variables)),
+        load=HttpLoad(workload, keys.api_key, keys.admin_api_key),
         watcher=context.watcher,
         note=note,
         leave_running=context.leave_running,

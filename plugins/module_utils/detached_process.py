@@ -56,7 +56,7 @@ def start_detached(
     Args:
         argv: command line; the first word is an absolute path.
         environment: the whole environment of the program.
-        log_file: standard output and error are appended to it; made with mode 0640.
+        log_file: standard output and error are appended to it; made with mode 0600: SGLang writes its keys there.
         exit_file: where the exit status is written when the program ends.
         publish: called with the pid before the program's first instruction.
 
@@ -64,7 +64,7 @@ def start_detached(
         StartError: the log cannot be opened or the program cannot be executed.
     """
     try:
-        log = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        log = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StartError(f"cannot write the log {log_file} ({error.strerror}); set sglang_server_log_dir") from error
     report_in, report_out = os.pipe()
@@ -125,7 +125,7 @@ def _become_waiter(  # noqa: PLR0917 - called once, by position in the order of 
 
 def _become_program(argv: Sequence[str], environment: Mapping[str, str], log: int, report_out: int, go_in: int) -> None:
     os.setsid()
-    os.umask(0o027)
+    os.umask(0o077)
     os.chdir("/")
     _raise_soft_limits()
     # Python ignores SIGPIPE and SIGXFSZ, and ignored signals stay ignored over exec.

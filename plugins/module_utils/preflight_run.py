@@ -118,6 +118,7 @@ def _system(command: CommandLine, params: Dict[str, Any]) -> Iterator[Check]:
     yield system.check_disk(written, NEEDED_DISK_MIB)
     yield system.check_caches(caches)
     yield system.check_port(state, port)
+    yield system.check_exposure(command.text("--host") or "127.0.0.1", keyed=params["api_key_set"])
 
 
 def _models(command: CommandLine, version: Optional[str], params: Dict[str, Any]) -> Iterator[Check]:

@@ -15,6 +15,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.preflight_check 
 )
 
 MIB = 1 << 20
+EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 # SGLang raises its own soft limit to this (srt/utils, set_ulimit), which needs as much hard limit.
 WANTED_FILES = 65535
 _WANTED_MEMLOCK = 64 * MIB
@@ -152,6 +153,20 @@ def check_port(facts: PortFacts, port: int) -> Check:
     if facts.sglang:
         return warned(name, f"port {port} is held by an SGLang that is not managed: {who}", "run controller clean")
     return failed(name, f"port {port} is held by {who}", "stop that program, or set sglang_server_port")
+
+
+def check_exposure(host: str, *, keyed: bool) -> Check:
+    """Whether everybody who reaches the machine may use the server."""
+    name = "open-address"
+    if keyed:
+        return passed(name, "requests need a key")
+    if host in EVERYWHERE:
+        return warned(
+            name,
+            f"the server will listen on {host} and take requests without a key",
+            "set sglang_server_api_key, or sglang_server_host to an address that only its clients reach",
+        )
+    return passed(name, f"no key, but it listens on {host} only")
 
 
 def _number(value: object, default: int) -> int:

@@ -14,43 +14,8 @@ author:
 description:
   - The read-only twin of M(sglang_ops.eagle3.gpu_reap). It gives the same view (memory by GPU, holders with the class
     of their owner, launches) and changes nothing.
-options:
-  ownership:
-    description:
-      - How to tell which processes are ours, as in M(sglang_ops.eagle3.gpu_reap).
-    type: str
-    choices: [container, session]
-    default: container
-  vmid:
-    description:
-      - Number of the container. Required with O(ownership=container).
-    type: int
-  state_dir:
-    description:
-      - Directory of the launch record C(launch.json), as the server sees it.
-    type: str
-    default: /var/lib/sglang
-  pct:
-    description:
-      - Program that asks Proxmox about the container.
-    type: str
-    default: pct
-  nvidia_smi:
-    description:
-      - Program that asks the driver.
-    type: str
-    default: nvidia-smi
-  gpu_uuids:
-    description:
-      - GPUs to look at. Empty means those that the container has device files of, or all of the machine.
-    type: list
-    elements: str
-    default: []
-  timeout_s:
-    description:
-      - Seconds for one call of O(nvidia_smi) or O(pct).
-    type: float
-    default: 30
+extends_documentation_fragment:
+  - sglang_ops.eagle3.gpu_node
 attributes:
   check_mode:
     support: full

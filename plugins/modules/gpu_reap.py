@@ -26,21 +26,9 @@ description:
     signalled. Driver services, monitors and display servers are recognised and left.
   - It never resets a GPU, unloads a driver module or restarts a container. When memory stays in use, it fails and
     says which runbook to follow.
+extends_documentation_fragment:
+  - sglang_ops.eagle3.gpu_node
 options:
-  ownership:
-    description:
-      - How to tell which processes are ours.
-      - V(container) runs on the Proxmox host. Ours is a process whose cgroup path starts with the components
-        C(lxc/VMID) B(and) whose PID namespace is that of the container's init.
-      - V(session) runs on the machine of the server. Ours is a process whose session is the one of a launch record in
-        O(state_dir), in the same boot, and which did not start before that launch.
-    type: str
-    choices: [container, session]
-    default: container
-  vmid:
-    description:
-      - Number of the container. Required with O(ownership=container).
-    type: int
   mode:
     description:
       - V(orphans) leaves a live managed launch alone (in the cgroup of the running O(unit), or of a launch record whose
@@ -56,29 +44,6 @@ options:
       - Not used with O(ownership=session).
     type: str
     default: sglang.service
-  state_dir:
-    description:
-      - Directory of the launch record C(launch.json), as the server sees it. It need not exist.
-      - In a container no component of the path may be a symbolic link.
-    type: str
-    default: /var/lib/sglang
-  pct:
-    description:
-      - Program that asks Proxmox about the container.
-    type: str
-    default: pct
-  nvidia_smi:
-    description:
-      - Program that asks the driver.
-    type: str
-    default: nvidia-smi
-  gpu_uuids:
-    description:
-      - GPUs to look at. Empty means those that the container has device files of, or all of the machine (with
-        O(ownership=session), and while the container is stopped).
-    type: list
-    elements: str
-    default: []
   grace_s:
     description:
       - Seconds from the first SIGTERM to SIGKILL. Half of it is the launchers' own.
@@ -111,12 +76,6 @@ options:
       - Only report memory that no live process accounts for, instead of failing.
     type: bool
     default: false
-  timeout_s:
-    description:
-      - Seconds for one call of O(nvidia_smi) or O(pct). Without persistence mode, nvidia-smi initialises each GPU
-        first.
-    type: float
-    default: 30
   lock_file:
     description:
       - File that keeps two cleanings apart. The default is C(/run/sglang-gpu-reap-VMID.lock), or C(.gpu_reap.lock) in

@@ -80,6 +80,10 @@ options:
     description: Whether the draft's context length will be raised before the launch, which makes a clash a warning.
     type: bool
     default: false
+  api_key_set:
+    description: Whether the server will ask for a key; not the key itself.
+    type: bool
+    default: false
   allreduce:
     description: Whether a timed all-reduce over all GPUs is run (scope V(container)). The GPUs must be free.
     type: bool
@@ -199,6 +203,7 @@ ARGUMENTS: Dict[str, Dict[str, Any]] = {
     "state_dir": {"type": "path", "default": "/var/lib/sglang"},
     "unit": {"type": "str", "default": ""},
     "patched_later": {"type": "bool", "default": False},
+    "api_key_set": {"type": "bool", "default": False, "no_log": False},
     "allreduce": {"type": "bool", "default": False},
     "allreduce_timeout_s": {"type": "float", "default": 120},
     "ownership": {"type": "str", "choices": ["container", "session"], "default": "container"},

@@ -36,6 +36,10 @@ options:
     description: Variables on top of PATH, HOME and LANG; nothing of the caller's environment reaches the server.
     type: dict
     default: {}
+  secret_environment:
+    description: More of O(environment), with values that must not be shown.
+    type: dict
+    default: {}
   log_file:
     description: Log of the launch. Required unless O(state=stopped).
     type: path
@@ -141,6 +145,7 @@ ARGUMENTS: Dict[str, Any] = {
     "state_dir": {"type": "path", "required": True},
     "argv": {"type": "list", "elements": "str", "default": []},
     "environment": {"type": "dict", "default": {}, "no_log": False},
+    "secret_environment": {"type": "dict", "default": {}, "no_log": True},
     "log_file": {"type": "path"},
     "log_keep": {"type": "int", "default": 3},
     "host": {"type": "str", "default": "0.0.0.0"},  # noqa: S104 - the server's default, only tried here
@@ -158,7 +163,10 @@ def wanted_launch(parameters: Dict[str, Any]) -> WantedLaunch:
     """Return the launch that the parameters describe."""
     return WantedLaunch(
         argv=parameters["argv"],
-        environment={name: str(value) for name, value in parameters["environment"].items()},
+        environment={
+            name: str(value)
+            for name, value in {**parameters["environment"], **parameters["secret_environment"]}.items()
+        },
         log_file=parameters["log_file"],
         log_keep=parameters["log_keep"],
         host=parameters["host"],

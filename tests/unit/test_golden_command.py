@@ -36,7 +36,7 @@ PLAY = """\
         dest: "{{ out }}/server.json"
         content: >-
           {{ {'argv': __sglang_server_argv, 'environment': __sglang_server_all_environment,
-          'log_file': sglang_server_log_file} }}
+          'log_file': sglang_server_log_file, 'private': __sglang_server_private_settings} }}
         mode: "0600"
     - ansible.builtin.template:
         src: "{{ templates }}/sglang.service.j2"
@@ -153,11 +153,19 @@ def test_other_settings(tmp_path: Path) -> None:
 
 
 def test_a_key_is_passed_by_file(tmp_path: Path) -> None:
-    run = run_play(tmp_path, {"sglang_server_api_key": "k"})
-    assert run.returncode == 0
-    argv = json.loads((tmp_path / "server.json").read_text())["argv"]
-    assert argv[-2:] == ["--config", "/etc/sglang/server.yaml"]
-    assert "--api-key" not in argv
+    variables = {
+        "sglang_server_api_key": 12345678,
+        "sglang_server_admin_api_key": "admin: 'key'",
+        "sglang_server_extra_flags": {"--ssl-keyfile-password": "of the key", "ssl-keyfile": "/k.pem"},
+    }
+    server = rendered(tmp_path, variables)
+    assert server["argv"][-4:] == ["--ssl-keyfile", "/k.pem", "--config", "/etc/sglang/server.yaml"]
+    assert not [word for word in server["argv"] if "key" in word and "keyfile" not in word]
+    assert server["private"] == {
+        "api-key": "12345678",
+        "admin-api-key": "admin: 'key'",
+        "ssl-keyfile-password": "of the key",
+    }
 
 
 @pytest.mark.parametrize(
@@ -171,6 +179,8 @@ def test_a_key_is_passed_by_file(tmp_path: Path) -> None:
         ({"sglang_server_speculative_eagle_topk": 2}, "num_draft_tokens is not set"),
         ({"sglang_server_extra_flags": {"--api_key": "x"}}, "set sglang_server_api_key instead"),
         ({"sglang_server_api_key": "-x"}, "begins with a dash"),
+        ({"sglang_server_admin_api_key": "1234567"}, "sglang_server_admin_api_key is shorter than 8"),
+        ({"sglang_server_api_key": "12345678", "sglang_server_extra_flags": {"config": "x"}}, "takes one --config"),
     ],
 )
 def test_settings_that_cannot_work(tmp_path: Path, variables: dict[str, Any], says: str) -> None:

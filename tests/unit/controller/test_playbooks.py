@@ -22,7 +22,7 @@ import controller.playbooks
 from controller import inventory as inventory_module
 from controller.exits import TargetError
 from controller.inventory import Target
-from controller.playbooks import OWNER_VARIABLE, Playbooks
+from controller.playbooks import OWNER_VARIABLE, Playbooks, discard_private_data
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_a_cancel_is_fast_keeps_our_signal_handlers_and_is_reported(checkout: Pa
     assert len(children) == 1
     assert run.sentence == "wait.yml was interrupted"
     assert run.output is not None
-    assert not list(tmp_path.glob(".wait-*"))
+    assert not list(tmp_path.glob(".ansible-*"))
 
 
 def test_a_failed_task_gives_its_sentence_result_and_timing(checkout: Path, tmp_path: Path) -> None:
@@ -264,3 +264,27 @@ def test_the_command_can_be_copied(checkout: Path) -> None:
     assert "quoted" in done.stdout
     assert " 3" in done.stdout
     assert "-e" not in playbooks(checkout).command("show", {})
+
+
+def test_what_a_killed_controller_left_of_ansible_goes(tmp_path: Path) -> None:
+    left = tmp_path / "cells" / "b01" / "ansible" / ".ansible-restart-1" / "env"
+    left.mkdir(parents=True)
+    (left / "extravars").write_text("secret")
+    (tmp_path / "cells" / "b01" / "ansible" / "restart.log").write_text("kept")
+    assert discard_private_data(tmp_path) == 1
+    assert [path.name for path in (tmp_path / "cells" / "b01" / "ansible").iterdir()] == ["restart.log"]
+
+
+def test_a_command_for_copying_shows_no_secret(checkout: Path) -> None:
+    extra = {"sglang_server_environment": {"HF_TOKEN": "hunter2", "NCCL_ALGO": "Tree"}}
+    command = playbooks(checkout).command("restart", extra)
+    assert "hunter2" not in command
+    assert '"NCCL_ALGO": "Tree"' in command
+
+
+def test_the_output_that_is_kept_is_redacted(checkout: Path, tmp_path: Path) -> None:
+    write(checkout, "show", """- ansible.builtin.debug: {msg: "api_key='hunter2' NCCL_ALGO=Tree"}\n""")
+    run = playbooks(checkout).run("show", directory=tmp_path)
+    assert run.output is not None
+    assert "hunter2" not in run.output.read_text()
+    assert "NCCL_ALGO=Tree" in run.output.read_text()

@@ -68,6 +68,7 @@ def parameters(folder: Path, port: int, mode: str = "serves") -> dict[str, Any]:
         "state_dir": str(folder / "state"),
         "argv": [sys.executable, str(script), str(port), mode, str(model)],
         "environment": {"NCCL_PROTO": "LL"},
+        "secret_environment": {},
         "log_file": str(folder / "logs" / "server.log"),
         "log_keep": 2,
         "host": "127.0.0.1",

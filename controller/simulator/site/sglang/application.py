@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from .node import Node
 
 _OPEN_PREFIXES = ("/health", "/metrics")
+_ADMIN_OPTIONAL = ("/flush_cache",)
 
 
 class Application:
@@ -87,9 +89,7 @@ class Application:
         return response
 
     async def _respond(self, request: HttpRequest) -> HttpResponse:
-        key = self._fields["api_key"]
-        closed = bool(key) and not request.path.startswith(_OPEN_PREFIXES)
-        if closed and request.headers.get("authorization") != f"Bearer {key}":
+        if not self._allowed(request):
             return HttpResponse.json({"error": "Unauthorized"}, 401)
         route = self._routes.get((request.method, request.path))
         if route is None:
@@ -101,6 +101,16 @@ class Application:
             if request.path.startswith("/v1/"):
                 return openai_api.error(str(error))
             return HttpResponse.json({"error": {"message": str(error)}}, 400)
+
+    def _allowed(self, request: HttpRequest) -> bool:
+        """Decide as ``decide_request_auth`` does: an admin key takes its endpoints away from the ordinary key."""
+        key, admin_key = self._fields["api_key"], self._fields["admin_api_key"]
+        if request.path in _ADMIN_OPTIONAL and admin_key:
+            key = admin_key
+        if not key or request.method == "OPTIONS" or request.path.startswith(_OPEN_PREFIXES):
+            return True
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and secrets.compare_digest(token.encode(), key.encode())
 
     def first_request(self) -> None:
         """Install the signal handlers of the serving phase, once (``auto_create_handle_loop``)."""

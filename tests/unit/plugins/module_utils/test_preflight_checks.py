@@ -281,3 +281,12 @@ def test_places_and_port() -> None:
     assert system.check_port(system.PortFacts(True, ["p (pid 1)"], ours=True), 1).ok
     assert verdict(system.check_port(system.PortFacts(True, ["p (pid 1)"], sglang=True), 1)) == WARNING
     assert verdict(system.check_port(system.PortFacts(listening=True), 1)) == ERROR
+
+
+def test_an_open_server_is_worth_a_warning() -> None:
+    check = system.check_exposure("0.0.0.0", keyed=False)  # noqa: S104 - compared, not bound
+    assert verdict(check) == WARNING
+    assert check.detail == "the server will listen on 0.0.0.0 and take requests without a key"
+    assert verdict(system.check_exposure("::", keyed=False)) == WARNING
+    assert system.check_exposure("::", keyed=True).ok
+    assert system.check_exposure("127.0.0.1", keyed=False).ok

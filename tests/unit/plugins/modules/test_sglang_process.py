@@ -62,7 +62,7 @@ def test_start_is_idempotent_and_detached(server: Server) -> None:
     assert standard == ["/dev/null", launch["log_file"], launch["log_file"]]
     environment = Path(f"/proc/{launch['pid']}/environ").read_text().split("\0")
     assert sorted(word.split("=")[0] for word in environment if word) == ["HOME", "LANG", "NCCL_PROTO", "PATH"]
-    assert Path(launch["log_file"]).stat().st_mode & 0o777 == 0o640
+    assert Path(launch["log_file"]).stat().st_mode & 0o777 == 0o600
     limits = Path(f"/proc/{launch['pid']}/limits").read_text().splitlines()
     for name in ("Max open files", "Max locked memory"):
         soft, hard = next(line for line in limits if line.startswith(name)).removeprefix(name).split()[:2]
