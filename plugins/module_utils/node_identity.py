@@ -20,7 +20,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_command 
 PACKAGES = re.compile(r"(sglang|torch|transformers|flashinfer_python|sgl_kernel|nvidia_nccl_cu\d+)-(.+)\.dist-info")
 WEIGHTS = ("*.safetensors", "*.bin")
 INDEX = "model.safetensors.index.json"
-SMI_QUERY = ("--query-gpu=uuid,driver_version", "--format=csv,noheader")
+SMI_QUERY = ("--query-gpu=uuid,driver_version,name", "--format=csv,noheader")
 SMI_TIMEOUT_S = 30.0
 
 
@@ -50,7 +50,7 @@ def model_identity(path: str) -> Dict[str, str]:
         digest = _sha256(folder / name)
         if digest:
             found[f"{path}/{name}"] = digest
-    lines = []
+    lines, sizes = [], []
     for pattern in WEIGHTS:
         for file in sorted(folder.glob(pattern)):
             try:
@@ -58,8 +58,11 @@ def model_identity(path: str) -> Dict[str, str]:
             except OSError:
                 continue  # a broken link of a download that is not finished
             lines.append(f"{file.name} {status.st_size} {int(status.st_mtime)}")
+            sizes.append(f"{file.name} {status.st_size}")
     if lines:
         found[f"{path} (weights)"] = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+        # The same download has other times on another machine; names and sizes compare across machines.
+        found[f"{path} (weight sizes)"] = hashlib.sha256("\n".join(sizes).encode()).hexdigest()
     return found
 
 
@@ -71,15 +74,20 @@ def _sha256(path: Path) -> Optional[str]:
 
 
 def gpu_identity(nvidia_smi: str) -> Dict[str, str]:
-    """Return the GPUs by UUID and the driver's version; nothing when nvidia-smi is missing, fails or hangs."""
+    """Return the GPUs by UUID and kind, and the driver's version; nothing when nvidia-smi is missing, fails or hangs."""
     try:
         answer = run_bounded([nvidia_smi, *SMI_QUERY], SMI_TIMEOUT_S)
     except (CommandNotFoundError, CommandTimeoutError):
         return {}
     rows = [[word.strip() for word in line.split(",")] for line in answer.stdout.splitlines() if line.strip()]
-    if answer.returncode != 0 or not rows or any(len(row) != 2 for row in rows):
+    if answer.returncode != 0 or not rows or any(len(row) != 3 for row in rows):
         return {}
-    return {"GPUs": " ".join(sorted(row[0] for row in rows)), "driver": rows[0][1]}
+    kinds = [row[2] for row in rows]
+    return {
+        "GPUs": " ".join(sorted(row[0] for row in rows)),
+        "GPU kinds": ", ".join(f"{kinds.count(kind)} x {kind}" for kind in sorted(set(kinds))),
+        "driver": rows[0][1],
+    }
 
 
 def node_identity(interpreter: str, models: Sequence[str], nvidia_smi: str) -> Dict[str, str]:

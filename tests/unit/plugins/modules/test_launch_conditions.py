@@ -37,7 +37,7 @@ def smi(tmp_path: Path) -> str:
     """An nvidia-smi of an older driver: it knows the old name of the reasons only."""
     return program(
         tmp_path / "nvidia-smi",
-        'case "$1" in *clocks_event*) exit 2;; *uuid*) printf "GPU-b, 580.95\\nGPU-a, 580.95\\n";; '
+        'case "$1" in *clocks_event*) exit 2;; *uuid*) printf "GPU-b, 580.95, X\\nGPU-a, 580.95, X\\n";; '
         f"*) printf '{ROW.replace(chr(10), chr(92) + 'n')}';; esac",
     )
 
@@ -197,10 +197,29 @@ def test_a_model_is_known_by_its_configuration_and_its_weights(tmp_path: Path) -
     assert before[f"{tmp_path}/config.json"] == after[f"{tmp_path}/config.json"]
 
 
-@pytest.mark.parametrize("body", ["exit 9", "echo", "echo a,b,c"])
+@pytest.mark.parametrize("body", ["exit 9", "echo", "echo a,b,c,d"])
 def test_without_a_working_nvidia_smi_the_gpus_are_not_known(tmp_path: Path, body: str) -> None:
     assert gpu_identity(program(tmp_path / "smi", body)) == {}
     assert gpu_identity("/nowhere") == {}
+
+
+def test_gpus_are_known_by_number_and_by_kind(tmp_path: Path) -> None:
+    body = 'printf "GPU-2, 580.95, NVIDIA B\\nGPU-1, 580.95, NVIDIA A\\nGPU-3, 580.95, NVIDIA A\\n"'
+    assert gpu_identity(program(tmp_path / "smi", body)) == {
+        "GPUs": "GPU-1 GPU-2 GPU-3",
+        "GPU kinds": "2 x NVIDIA A, 1 x NVIDIA B",
+        "driver": "580.95",
+    }
+
+
+def test_weights_with_other_times_have_the_same_sizes(tmp_path: Path) -> None:
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(b"1234")
+    before = model_identity(str(tmp_path))
+    os.utime(weights, (1.0, 1.0))
+    after = model_identity(str(tmp_path))
+    assert before[f"{tmp_path} (weights)"] != after[f"{tmp_path} (weights)"]
+    assert before[f"{tmp_path} (weight sizes)"] == after[f"{tmp_path} (weight sizes)"]
 
 
 def test_a_note_of_a_process_that_is_gone_ends_nothing(tmp_path: Path) -> None:
