@@ -16,7 +16,7 @@ FORMATS = ("html", "markdown", "csv", "svg", "png", "adaptive")
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directories", nargs=-1, required=True, metavar="DIRECTORY...", type=click.Path(path_type=Path))
 @click.option("--html/--no-html", default=True, help="Write report.html (the default), or everything but that.")
 @click.option(
     "--format",
@@ -41,10 +41,13 @@ FORMATS = ("html", "markdown", "csv", "svg", "png", "adaptive")
     help="Print the thresholds of the role monitoring as YAML, and nothing else.",
 )
 @click.option("--arm", metavar="ARM", help="Whose thresholds  [default: the recommended arm's]")
+@click.option(
+    "--accept-changes", is_flag=True, help="Put directories together although their hosts differ; the report says so."
+)
 @json_option
 @debug_option
 def report(
-    directory: Path,
+    directories: tuple[Path, ...],
     *,
     html: bool,
     formats: str,
@@ -53,19 +56,25 @@ def report(
     arms: tuple[str, ...],
     monitoring_vars: bool,
     arm: str | None,
+    accept_changes: bool,
     as_json: bool,
 ) -> int:
     """Show the result of the sweep in DIRECTORY, and write it: report.html, report.md, CSV, SVG, PNG, adaptive.json.
 
     The files are made from the journal alone and hold no link to anywhere else. --fail-if looks at every arm but the
-    baseline, at every concurrency; "undecided" stands for UNCONFIRMED too.
+    baseline, at every concurrency; "undecided" stands for UNCONFIRMED too. Several directories must be those of the
+    controllers of one shared plan; they are put together in --output, which is then reported.
 
     \b
     Examples:
       python -m controller report sweeps/20260101T120000Z
       python -m controller report sweeps/20260101T120000Z --format none --fail-if hurts,undecided --fail-arm steps-3
       python -m controller report sweeps/20260101T120000Z --monitoring-vars
-    """  # noqa: D301 - click wants the very character
+      python -m controller report sweeps/here sweeps/there --output sweeps/together
+    """
+    directory = directories[0]
+    if len(directories) > 1:
+        directory = _together(directories, output, accept_changes=accept_changes)
     if arm is not None and not monitoring_vars:
         raise InputError("--arm belongs to --monitoring-vars; --fail-arm chooses what --fail-if looks at.")
     if monitoring_vars:
@@ -101,6 +110,21 @@ def _monitoring_vars(directory: Path, arm: str | None) -> int:
     facts = collect(directory)
     click.echo(monitoring_yaml(monitoring_bounds(facts.analysis, arm), facts.plan.sweep_id))
     return Exit.OK
+
+
+def _together(directories: tuple[Path, ...], output: Path | None, *, accept_changes: bool) -> Path:
+    """Put the directories of several controllers together and return where.
+
+    Raises:
+        InputError: there is no --output, or they do not belong together.
+    """
+    from controller.fleet.merge import merge  # noqa: PLC0415 - most reports are of one directory
+
+    if output is None:
+        raise InputError("several directories are put together in a new one; name it with --output.")
+    for sentence in merge(directories, output, accept_changes=accept_changes):
+        click.echo(sentence, err=True)
+    return output
 
 
 def _formats(text: str) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ def comparable(identity: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in identity.items():
         if name == GPU_UUIDS:
-            found["number of GPUs"] = str(len(value.split()))
+            found["number of GPUs"] = str(len(value.split()))  # their kinds have a name of their own
         elif not name.endswith(WITH_TIME_STAMPS):
             found["/".join(PurePosixPath(name).parts[-2:]) if name.startswith("/") else name] = value
     return found
