@@ -74,7 +74,7 @@ def _sha256(path: Path) -> Optional[str]:
 
 
 def gpu_identity(nvidia_smi: str) -> Dict[str, str]:
-    """Return the GPUs by UUID and kind, and the driver's version; nothing when nvidia-smi is missing, fails or hangs."""
+    """Return the GPUs by UUID and kind, and the driver's version; nothing when nvidia-smi is missing or fails."""
     try:
         answer = run_bounded([nvidia_smi, *SMI_QUERY], SMI_TIMEOUT_S)
     except (CommandNotFoundError, CommandTimeoutError):
