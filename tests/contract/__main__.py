@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import controller.collection  # noqa: F401 - makes the shared code of the collection importable
 from tests.contract import release_data, report
 from tests.contract.wheels import VERSIONS, FetchError, open_wheel
 

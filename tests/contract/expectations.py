@@ -62,6 +62,15 @@ VERSIONED_FLAGS = {
 }
 """Flag -> first version with it and first version without it."""
 
+METRICS = dict.fromkeys(
+    (
+        *("gen_throughput", "spec_accept_length", "num_running_reqs", "num_queue_reqs", "token_usage"),
+        *("generation_tokens_total", "num_requests_total", "time_to_first_token_seconds"),
+    ),
+    FIRST,
+) | {"realtime_tokens_total": (0, 5, 7), "http_requests_active": (0, 5, 8), "spec_verify_calls_total": (0, 5, 13)}
+"""Metric of ``/metrics`` that the live view or the role monitoring reads -> first version with it."""
+
 EXPECTATIONS = (
     _marker("distributed init begins", "Init torch distributed begin.", "Init parallel begin."),
     _marker("weights begin", "Load weight begin."),
@@ -104,6 +113,7 @@ EXPECTATIONS = (
     Expectation("field", "meta_info e2e_latency", ('"e2e_latency"',)),
     Expectation("field", "server_info internal_states", ("internal_states",)),
     Expectation("field", "server_info avg_spec_accept_length", ("avg_spec_accept_length",)),
+    *(Expectation("metric", name, (rf'"sglang:{name}"',), since) for name, since in METRICS.items()),
     Expectation(
         "rule",
         "context length keys",

@@ -7,6 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from controller.watch.reading import WANTED
+from tests.contract.expectations import METRICS
+
 ROOT = Path(__file__).parents[2]
 ROLE = ROOT / "roles" / "monitoring"
 RECORDING = (ROLE / "templates" / "rules-recording.yml.j2").read_text(encoding="utf-8")
@@ -36,6 +39,11 @@ def test_every_name_of_sglang_is_one_that_the_real_server_exports() -> None:
     used = set(re.findall(r"(?<![\w:])sglang:\w+", ALL))
     assert len(used) > 8
     assert used <= EXPORTED
+
+
+def test_every_name_of_sglang_is_looked_for_in_every_release() -> None:
+    used = {name.removeprefix("sglang:").removesuffix("_bucket") for name in re.findall(r"(?<![\w:])sglang:\w+", ALL)}
+    assert used | {name.removeprefix("sglang:") for name in WANTED} == set(METRICS)
 
 
 def test_every_label_that_is_matched_is_one_that_the_real_server_writes() -> None:
