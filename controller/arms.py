@@ -45,6 +45,15 @@ class Arm:
             "environment": dict(self.environment),
         }
 
+    def words(self) -> str:
+        """Return what the arm changes, as a reader would write it down: ``--flag value, NAME=value, without NAME``."""
+        changes: list[str] = [f"{name.removeprefix('sglang_server_')} {value}" for name, value in self.settings.items()]
+        changes += [f"--{name}" if value is True else f"--{name} {value}" for name, value in _given(self.flags)]
+        changes += [f"{name}={value}" for name, value in _given(self.environment)]
+        gone = [f"--{name}" for name, value in self.flags.items() if value is None]
+        gone += [name for name, value in self.environment.items() if value is None]
+        return ", ".join([*changes, *([f"without {' '.join(gone)}"] if gone else [])])
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Arm:
         """Rebuild an arm from :meth:`as_json`."""
@@ -164,6 +173,10 @@ def build_arms(
     if not arms:
         raise InputError("nothing to measure: give --steps, --adaptive, --arm or --arms-file.")
     return tuple(arms)
+
+
+def _given(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [(name, value) for name, value in values.items() if value is not None]
 
 
 def _value(text: str) -> bool | int | float | str:

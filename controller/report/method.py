@@ -26,6 +26,7 @@ def method_facts(facts: SweepFacts) -> list[tuple[str, str]]:
         ("SGLang", ", ".join(servers) or "unknown"),
         ("model served", ", ".join(models) or "unknown"),
         ("design", f"{len(plan.arms)} arms, {plan.blocks} blocks, {len(plan.cells)} launches, order shuffled by seed"),
+        *((f"arm {arm.name}", arm.words()) for arm in plan.arms),
         ("seed", str(plan.seed)),
         ("workload", ", ".join(f"{name} {as_text(value)}" for name, value in workload.items())),
         ("workload fingerprint", plan.workload_fingerprint),

@@ -103,6 +103,15 @@ def test_two_arms_of_one_name_and_none_at_all_are_refused() -> None:
         build_arms((), with_baseline=False)
 
 
+def test_an_arm_says_what_it_changes() -> None:
+    assert baseline().words() == "speculative False"
+    arm = parse_arm("x=steps:3,--attention-backend:triton,--flag,--gone:,NCCL_PROTO:LL,NCCL_ALGO:")
+    assert arm.words() == (
+        "speculative True, speculative_num_steps 3, --attention-backend triton, --flag, NCCL_PROTO=LL, "
+        "without --gone NCCL_ALGO"
+    )
+
+
 def test_arms_survive_json() -> None:
     for arm in (baseline(), steps_arm(3), parse_arm("x=NCCL_ALGO:Tree")):
         assert Arm.from_json(arm.as_json()) == arm
