@@ -97,7 +97,7 @@ class LevelResult:
         """What an operator should know although it may stay."""
         found = []
         if self.point is not None and self.predicted is None:
-            found.append("the sweep has a single launch of this arm, which predicts nothing: the speed was not judged")
+            found.append("the sweep has no two launches of this arm here, so its speed was not judged")
         if self.miss is not None and self.miss.ln_speed > 0:
             found.append(
                 f"the canary ran faster than the sweep predicts: {self._split(self.miss)}. The machine has "

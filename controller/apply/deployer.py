@@ -105,8 +105,7 @@ class Deployer:
             JournalError: the history cannot be written; what was begun was taken back.
         """
         with self._holding(str(change.about.get("arm", ""))) as work:
-            if before := self.history.cut_off():
-                raise RefusedError(f"{before.cut_off_sentence}: {self.command}")
+            self.refuse_on_top_of_another()
             self._end_what_runs(work)
             held = self.host_vars.read()
             self._begin(work, "apply", change, held)
@@ -117,6 +116,15 @@ class Deployer:
             except BaseException as error:  # a full disk, bad input, a fault of ours: nothing half done may stay
                 self._take_back(work, held, f"{error}".rstrip("."), touched=work.launches > 0)
                 raise
+
+    def refuse_on_top_of_another(self) -> None:
+        """Say what an unfinished deployment needs first.
+
+        Raises:
+            RefusedError: there is one.
+        """
+        if before := self.history.cut_off():
+            raise RefusedError(f"{before.cut_off_sentence}: {self.command}")
 
     def rollback(self, word: str) -> End:
         """Bring earlier settings back and restart the server with them; no canary, but its health is verified.
@@ -132,7 +140,8 @@ class Deployer:
             self._end_what_runs(work)
             change = Change(to.content, to.settings, {"destination": to.name, "simulated": self.target.simulated})
             self._begin(work, "rollback", change, self.host_vars.read())
-            return self._roll_back(work, to, [one for one in known if one.cut_off])
+            # What served until a moment ago is prepared, and when no server may run, every second counts.
+            return self._roll_back(work, to, known, prepare=known[-1].outcome not in (None, "failed"))
 
     def _apply(self, work: _Work, change: Change, held: str | None, prove: Prover) -> End:
         self.watcher.step(f"writing {len(change.settings)} variables to {self.host_vars.path}")
@@ -170,11 +179,11 @@ class Deployer:
         self.watcher.ended("applied", self._title)
         return End(work.number, "applied", Exit.OK, sentences, work.launches, figures, str(self.host_vars.path))
 
-    def _roll_back(self, work: _Work, to: Destination, cut_off: Sequence[Deployment]) -> End:
+    def _roll_back(self, work: _Work, to: Destination, known: Sequence[Deployment], *, prepare: bool) -> End:
         self.watcher.step(f"writing what {self.host_vars.path} held: {to.name}")
         self.host_vars.write(to.content)
         self._step(work, "written")
-        cancelled = self._prepare(work)
+        cancelled = prepare and self._prepare(work)
         launched = Launched({}, "it was interrupted", touched=False, cancelled=True) if cancelled else None
         launched = launched or self._launch(work, "restart")
         if launched.cancelled:
@@ -185,7 +194,7 @@ class Deployer:
             self.watcher.ended("failed", launched.trouble)
             sentence = f"the settings are back ({to.name}), but no healthy server runs on {self.target.title}"
             return End(work.number, "failed", Exit.TARGET, (f"{sentence}: {launched.trouble}.",), work.launches)
-        for one in cut_off:
+        for one in (one for one in known if one.cut_off):
             work.journal.append("rolled_back", number=one.number, reason=f"taken back by deployment {work.number}")
         work.journal.append("applied", number=work.number)
         self._settle(work)

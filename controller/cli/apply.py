@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
+from controller.apply.errors import RefusedError
 from controller.cli.deployment_progress import deployment_watcher
 from controller.cli.deployments import SCHEMA, make_deployer, rollback_command, show_end
 from controller.cli.options import debug_option, find_target, json_option, target_options
@@ -62,13 +63,26 @@ def apply(
 
     inventory, limit = _target_of_the_sweep(directory, inventory, limit)
     target = find_target(inventory, limit, create=True)
-    evidence = read_evidence(directory, target, arm, force=force)
-    if evidence.choice.no_change:
-        return _nothing_to_do(evidence, target, as_json=as_json)
     plain = plain or as_json or not yes  # a live line and a question would write over each other
+    try:
+        evidence = read_evidence(directory, target, arm, force=force)
+        if evidence.choice.no_change:
+            return _nothing_to_do(evidence, target, as_json=as_json)
+        return _deploy(
+            evidence, target, forced=force and bool(evidence.choice.objections), yes=yes, plain=plain, as_json=as_json
+        )
+    except RefusedError as refusal:
+        if not as_json:
+            raise
+        _show_document(target, "refused", refusal.sentence, refusal.exit_code)
+        return int(refusal.exit_code)
+
+
+def _deploy(evidence: Evidence, target: Target, *, forced: bool, yes: bool, plain: bool, as_json: bool) -> int:
     with deployment_watcher(Console(stderr=True), plain=plain, simulated=target.simulated) as shown:
         deployer = make_deployer(target, shown)
-        change = evidence.change(target, deployer.host_vars, forced=force and bool(evidence.choice.objections))
+        deployer.refuse_on_top_of_another()
+        change = evidence.change(target, deployer.host_vars, forced=forced)
         differences = evidence.differences(change, target, deployer.host_vars)
         if not yes:
             _ask(evidence, target, deployer.host_vars.path, differences)
@@ -76,7 +90,7 @@ def apply(
     more: dict[str, Any] = {
         "arm": evidence.choice.arm,
         "verdict": evidence.choice.verdict,
-        "forced": bool(change.about["forced"]),
+        "forced": forced,
         "sweep_id": evidence.plan.sweep_id,
         "file": str(deployer.host_vars.path),
         "settings": dict(change.settings),
@@ -105,11 +119,16 @@ def _nothing_to_do(evidence: Evidence, target: Target, *, as_json: bool) -> int:
         f"python -m controller apply {display(evidence.directory)} --arm {baseline}"
     )
     if as_json:
-        document = {"schema": SCHEMA, "outcome": "unchanged", "target": target.host, "simulated": target.simulated}
-        click.echo(json.dumps(document | {"exit_code": 0, "messages": [sentence]}, indent=2))
+        _show_document(target, "unchanged", sentence, Exit.OK)
     else:
         Console().print(sentence, markup=False, highlight=False, soft_wrap=True)
     return int(Exit.OK)
+
+
+def _show_document(target: Target, outcome: str, sentence: str, code: Exit) -> None:
+    """Print the document of an end at which nothing was touched."""
+    document = {"schema": SCHEMA, "outcome": outcome, "target": target.host, "simulated": target.simulated}
+    click.echo(json.dumps(document | {"exit_code": int(code), "messages": [sentence]}, indent=2))
 
 
 def _ask(evidence: Evidence, target: Target, path: Path, differences: Sequence[Difference]) -> None:

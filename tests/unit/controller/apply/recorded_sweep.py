@@ -73,19 +73,27 @@ def write_sweep(
         for cell in cells[: len(cells) - missing]:
             speed = fresh[cell.arm][cell.block - blocks - 1] if cell.confirmation else speeds[cell.arm][cell.block - 1]
             speculates = plan.arm(cell.arm).settings.get("sglang_server_speculative") is not False
-            _measured(journal, cell, levels, speed, length if speculates else None, (answers or {}).get(cell.arm))
+            answer = (answers or {}).get(cell.arm)
+            _measured(journal, cell, levels, speed, length if speculates else None, answer, plan.hosts[:1])
         journal.append("end", reason="ok")
     return directory
 
 
 def _measured(
-    journal: Journal, cell: Cell, levels: Sequence[int], speed: float, length: float | None, answer: str | None
+    journal: Journal,
+    cell: Cell,
+    levels: Sequence[int],
+    speed: float,
+    length: float | None,
+    answer: str | None,
+    host: Sequence[str],
 ) -> None:
-    place = {"cell": cell.cell_id, "arm": cell.arm, "block": cell.block, "attempt": 1}
+    place: dict[str, Any] = {"cell": cell.cell_id, "arm": cell.arm, "block": cell.block, "attempt": 1}
+    place |= {"host": host[0]} if host else {}
     journal.append("cell", **place, state="launching")
     argv = ["python3", "-m", "sglang.launch_server", "--arm", cell.arm]
     journal.append("server", **place, url="http://server", launch={"argv": argv, "fingerprint": cell.arm}, info={})
     for level in levels:
         rows = [row | {"text_sha256": answer or "a"} for row in requests(speed, length, count=6, concurrency=level)]
-        journal.append("run", cell=cell.cell_id, attempt=1, run=0, warmup=False, concurrency=level, requests=rows)
+        journal.append("run", **place, run=0, warmup=False, concurrency=level, requests=rows)
     journal.append("cell", **place, state="done", s=1.0)

@@ -98,7 +98,7 @@ def test_a_single_launch_predicts_nothing_and_failed_requests_count() -> None:
     one = expectation(launches=[launch for launch in expectation().launches if launch.block == 0])
     result = only(judge(records(10.0), one))
     assert result.objections == []
-    assert "single launch" in result.notes[0]
+    assert "no two launches of this arm" in result.notes[0]
     broken = only(judge(records(95.6, error="connection refused"), expectation()))
     assert broken.objections == ["6 requests of the canary failed"]
     assert broken.as_json()["tokens_per_s"] is None

@@ -303,7 +303,7 @@ def test_what_was_cut_off_is_refused_until_it_is_taken_back(one: Deployer) -> No
 
     end = one.rollback("last")
     assert (end.outcome, end.exit_code, end.launches) == ("applied", Exit.OK, 1)
-    assert fake(one).calls == [("prepare", 1), ("restart", 1)]
+    assert fake(one).calls == [("restart", 1)]
     assert outcomes(one) == ["rolled_back", "applied"]
     assert "taken back by deployment 2" in one.history.deployments()[0].reason
     assert holders() == []
@@ -312,7 +312,7 @@ def test_what_was_cut_off_is_refused_until_it_is_taken_back(one: Deployer) -> No
 
 
 def test_a_rollback_that_fails_or_is_interrupted_can_be_repeated(one: Deployer) -> None:
-    cut_off(one)
+    one.apply(CHANGE, good)
     fake(one).answers["prepare"] = lambda: run("deploy", status="failed", module="draft_config")
     fake(one).answers["restart"] = lambda: run("restart", status="failed")
     end = one.rollback("last")
@@ -324,14 +324,16 @@ def test_a_rollback_that_fails_or_is_interrupted_can_be_repeated(one: Deployer) 
         os.kill(os.getpid(), signal.SIGINT)
         return run("restart")
 
-    for playbook in ("prepare", "restart"):
-        fake(one).answers = {playbook: interrupted}
-        end = one.rollback("last")
-        assert (end.outcome, end.exit_code) == ("unfinished", Exit.INTERRUPTED)
-        assert end.sentences[-1].endswith(": controller rollback")
+    fake(one).answers = {"restart": interrupted}
+    end = one.rollback("last")
+    assert (end.outcome, end.exit_code) == ("unfinished", Exit.INTERRUPTED)
+    assert end.sentences[-1].endswith(": controller rollback")
     fake(one).answers.clear()
     assert one.rollback("last").outcome == "applied"
     assert steps_in(one.host_vars) == 1
+    fake(one).answers = {"prepare": interrupted}
+    assert one.rollback("last").outcome == "unfinished"
+    assert fake(one).calls[-1][0] == "prepare"
 
 
 def test_back_and_back_again(one: Deployer) -> None:

@@ -222,3 +222,14 @@ def test_an_encrypted_value_is_not_copied_in_clear(tmp_path: Path) -> None:
         evidence.change(Target(target.inventory, "box", hidden), HostVars.of(target.inventory, "box"), forced=True)
     forced = evidence.change(target, HostVars.of(target.inventory, "box"), forced=True)
     assert "# FORCED, although: tree" in str(forced.content)
+
+
+def test_of_a_fleet_only_the_launches_of_the_host_predict(tmp_path: Path) -> None:
+    directory = write_sweep(tmp_path / "s", hosts=("box", "other"), limit="box,other")
+    canary = read_evidence(directory, TARGET, None, force=False).prove(TARGET)
+    assert len(canary.expectation.launches) == 8
+    assert canary.configuration.launch_differences("steps-3", {"argv": ["x"], "fingerprint": "y"})
+    other = Target(TARGET.inventory, "other", {})
+    assert read_evidence(directory, other, None, force=False).prove(other).expectation.launches == []
+    with pytest.raises(InputError, match="is not applied to another"):
+        read_evidence(directory, Target(TARGET.inventory, "third", {}), None, force=True)

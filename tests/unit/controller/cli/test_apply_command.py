@@ -144,6 +144,8 @@ def test_equal_changes_nothing_and_hurts_is_refused(
     hurts = write_sweep(tmp_path / "hurts", {"baseline": BASELINE, "steps-3": SLOWER}, {})
     assert call("apply", hurts, "-i", inventory, "--yes") == Exit.RUN_FAILED
     assert "steps-3 HURTS" in capsys.readouterr().err
+    assert call("apply", hurts, "-i", inventory, "--yes", "--json") == Exit.RUN_FAILED
+    assert json.loads(capsys.readouterr().out)["outcome"] == "refused"
     assert not (tmp_path / "host_vars").exists()
 
 
