@@ -82,6 +82,8 @@ class Watched:
             self._asked(event, now)
         elif isinstance(event, events.LogGrew):
             self.log.feed(event.text, fresh=event.fresh)
+            # Somebody writes where no server was: there is a new launch to learn about.
+            self._went_or_came = self._went_or_came or self.condition in (Condition.ABSENT, Condition.DEAD)
         elif isinstance(event, events.GpusSeen):
             self.gpus = event.gpus
             self.notes["gpu"] = ""

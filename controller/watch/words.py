@@ -29,7 +29,7 @@ def rows(watched: Watched, now: float) -> list[tuple[str, str]]:
         ("requests", requests(watched)),
         ("GPU memory", gpu_memory(watched.gpus)),
         ("power", gpu_power(watched.gpus)),
-        ("model", f"{facts.model} (SGLang {facts.version})" if facts.model else UNKNOWN),
+        ("model", f"{facts.model} (SGLang {facts.version})" if facts.model and watched.reading else UNKNOWN),
         ("launch", launch(watched, now)),
         ("flags", flags(watched)),
         ("log", log_file(watched) or UNKNOWN),

@@ -119,6 +119,13 @@ def test_a_dead_launch_says_why() -> None:
     assert found.sentences == ["kv-oom: no room; less (docs/x.md)"]
 
 
+def test_a_log_that_grows_where_no_server_was_is_a_reason_to_ask() -> None:
+    found = watched(asked("dead", ready=False, dead=True, launch=None), SILENT)
+    assert not found.wants_asking(ASK_SOON_S)
+    found.take(LogGrew("[2026-01-01 00:00:00] server_args=ServerArgs(model_path='m')\n"), 2.0)
+    assert found.wants_asking(ASK_SOON_S)
+
+
 def test_no_server_and_no_target() -> None:
     absent = watched(asked("dead", ready=False, dead=True, launch=None), SILENT)
     assert how(absent) is Condition.ABSENT
