@@ -29,7 +29,8 @@ SIGNATURES: Tuple[Signature, ...] = (
 
 # Lines that hold the words of a failure and mean none: settings, advice, and imports SGLang can do without.
 _HARMLESS = re.compile(
-    r"^server_args=|Ignore import error|Setup Custom allreduce failed|Custom allreduce is disabled"
+    r"\bServerArgs\(|EngineArgs\(|Initializing an? (?:V1 )?LLM engine|non-default args: "
+    r"|^server_args=|Ignore import error|Setup Custom allreduce failed|Custom allreduce is disabled"
     r"|Failed to load generation config|^Command line arguments|^Namespace\("
     r"|^\s*\d\. (?:set|disable|decrease|reduce) "
     r"|(?:SIGQUIT received|Received sigquit)|kill_process_tree called"

@@ -39,6 +39,7 @@ SIGNATURES: Tuple[Signature, ...] = (
         "UserWarning: CUDA initialization: CUDA unknown error - this may be due to an incorrectly set up environment",
         "CUDA error 999 (30 up to CUDA 10): /dev/nvidia-uvm is missing or not allowed;"
         " community-scripts/ProxmoxVE#5740",
+        confidence=MEDIUM,
     ),
     signature(
         "lxc-device/driver-library",

@@ -174,9 +174,7 @@ SIGNATURES: Tuple[Signature, ...] = (
         r"|Parameter \S+ not found in the model|There is no module or parameter named"
         r"|Attempted to load weight \(torch\.Size"
         r"|assert param(?:_data|\.data)?\.(?:shape|size\(\)) == loaded_weight"
-        r"|start \(\d+\) \+ length \(\d+\) exceeds dimension size|weights? .{0,40}not (?:found|loaded"
-        r"|initialized) (?:in|from)"
-        r"|(?:shape|size)s? (?:mis-?match|do(?:es)? not match) .{0,60}(?:loading|weight|param)",
+        r"|start \(\d+\) \+ length \(\d+\) exceeds dimension size",
         'Missing key(s) in state_dict: "fc.weight"',
         "torch/nn/modules/module.py; vllm model_loader; vllm-project/vllm#8849",
     ),

@@ -66,15 +66,21 @@ SIGNATURES: Tuple[Signature, ...] = (
         r"|unsupported toolchain|CUDA driver version is insufficient|NVIDIA driver on your system is too old"
         r"|has no attribute 'get_num_sms'|No module named '?(?:sgl_kernel|flashinfer|vllm\._C|deep_gemm|flash_attn)\b"
         r"|is installed with version .*less than the minimum|with minimum required version \S+ is not installed"
-        r"|cannot import name '\w+' from '(?:sgl_kernel|flashinfer|deep_gemm|flash_attn|triton)\b"
+        r"|unsupported display driver|forward compatibility was attempted",
+        "ImportError: libnvrtc.so.12: cannot open shared object file: No such file or directory",
+        "sgl_kernel/load_utils.py; ld.so; CUDA runtime errors 35, 803, 804",
+    ),
+    signature(
+        "kernel-abi/versions",
+        r"cannot import name '\w+' from '(?:sgl_kernel|flashinfer|deep_gemm|flash_attn|triton)\b"
         r"|'_OpNamespace' '\w+' object has no attribute|operator torchvision::\w+ does not exist"
         r"|module 'sgl_kernel' has no attribute|sgl_kernel\w*\(\) (?:got an unexpected|takes|missing)"
-        r"|flashinfer[-_]\w+ version .*does not match|[Ff]lash[Ii]nfer .*(?:version|is installed).*(?:less than"
-        r"|does not match)"
-        r"|unsupported display driver|forward compatibility was attempted|CUDNN_STATUS_(?:SUBLIBRARY_)?VERSION_MISMATCH"
-        r"|Torch not compiled with CUDA enabled|error while loading shared libraries: ",
-        "ImportError: libnvrtc.so.12: cannot open shared object file: No such file or directory",
-        "sgl_kernel/load_utils.py; ld.so; CUDA runtime error 35",
+        r"|flashinfer[-_]\w+ version .*does not match|[Ff]lash[Ii]nfer .*version.*(?:less than|does not match)"
+        r"|CUDNN_STATUS_(?:SUBLIBRARY_)?VERSION_MISMATCH|Torch not compiled with CUDA enabled"
+        r"|error while loading shared libraries: ",
+        "ImportError: cannot import name 'fused_marlin_moe' from 'sgl_kernel' (/env/sgl_kernel/__init__.py)",
+        "sgl_kernel, flashinfer, torchvision, cudnn: what one calls the other does not have; sgl-project/sglang#8654",
+        confidence=MEDIUM,
     ),
     signature(
         "cache-perm/denied",
@@ -88,10 +94,7 @@ SIGNATURES: Tuple[Signature, ...] = (
     signature(
         "jit-build/compiler",
         r"[Nn]inja build failed|Command '\[\S*ninja|ninja: (?:build stopped|error|fatal)|Ninja is required"
-        r"|ninja exited with status|Command '.{0,400}?(?:gcc|g\+\+|c\+\+|clang|nvcc|ptxas|ninja"
-        r"|/cc)\b.*returned non-zero exit status"
-        r"|\.(?:cuh?|cpp|hpp?|cc|c)[:(]\d+[:)\d]*:? (?:fatal )?error\b|\bld: cannot find -l"
-        r"|collect2: error: ld returned"
+        r"|ninja exited with status|\bld: cannot find -l|collect2: error: ld returned"
         r"|nvcc: (?:command )?not found|Could not find nvcc|(?:No such file|FileNotFoundError).*(?:nvcc|ninja)\b"
         r"|nvcc\S*'?: No such file|nvcc (?:fatal|error) *:|fatal error: [\w/]+\.(?:h|cuh|hpp): No such file"
         r"|Error building extension|CUDA_HOME (?:environment variable )?is not set|Failed to find C compiler"
@@ -100,10 +103,19 @@ SIGNATURES: Tuple[Signature, ...] = (
         r" (?:fatal )?(?:error|internal compiler error)|returned non-zero exit status \d+.*(?:nvcc|gcc|ptxas)"
         r"|PTXASError|Internal Triton PTX codegen error|Compilation failed.*nvcc"
         r"|NVRTC(?:_ERROR)?.{0,20}(?:ompilation|COMPILATION)"
-        r"|Cannot find (?:the )?(?:CUDA|nvcc|ptxas)\b|[Uu]nsupported gpu architecture|nvcc.{0,20}not (?:found|in PATH)"
-        r"|torch\._dynamo\.exc\.\w+|ptxas (?:fatal|error)",
+        r"|[Uu]nsupported gpu architecture|nvcc.{0,20}not (?:found|in PATH)|ptxas (?:fatal|error)",
         "RuntimeError: Ninja build failed. Ninja output:",
         "flashinfer/jit/cpp_ext.py; torch/utils/cpp_extension.py; torch/_inductor",
+    ),
+    signature(
+        "jit-build/toolchain",
+        r"Command '.{0,400}?(?:gcc|g\+\+|c\+\+|clang|nvcc|ptxas|ninja|/cc)\b.*returned non-zero exit status"
+        r"|\.(?:cuh?|cpp|hpp?|cc|c)[:(]\d+[:)\d]*:? (?:fatal )?error\b|torch\._dynamo\.exc\.\w+"
+        r"|Cannot find (?:the )?(?:CUDA|nvcc|ptxas)\b",
+        "subprocess.CalledProcessError: Command '['/usr/bin/gcc', '/tmp/main.c', '-lcuda']' returned non-zero exit"
+        " status 1.",
+        "subprocess; gcc, nvcc, ptxas; triton/runtime/build.py",
+        confidence=MEDIUM,
     ),
     signature(
         "nan-logits/detected",

@@ -70,12 +70,18 @@ SIGNATURES: Tuple[Signature, ...] = (
     signature(
         "gpu-occupied/unbalanced",
         r"[Mm]emory capacity is unbalanced|Some GPUs may be occupied by other processes"
-        r"|Free memory on device .* is less than desired GPU memory utilization|Error in memory profiling"
-        r"|CUDA-capable device\(s\) is/are busy|all CUDA-capable devices are busy or unavailable",
+        r"|Free memory on device .* is less than desired GPU memory utilization|Error in memory profiling",
         "ValueError: The memory capacity is unbalanced. Some GPUs may be occupied by other processes."
         " min_per_gpu_memory=8.88, local_gpu_memory=11.90",
         f"{_RUNNER} init_torch_distributed; vllm v1/worker/gpu_worker.py",
         versions="0.5.6-0.5.23",
+    ),
+    signature(
+        "gpu-occupied/busy",
+        r"CUDA-capable device\(s\) is/are busy|all CUDA-capable devices are busy or unavailable",
+        "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+        "CUDA runtime error 46: exclusive mode, or a GPU that needs a reset",
+        confidence=MEDIUM,
     ),
     signature(
         "host-oom/kernel",

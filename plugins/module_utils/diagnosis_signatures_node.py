@@ -19,9 +19,16 @@ SIGNATURES: Tuple[Signature, ...] = (
         r"NVRM: Xid|\bXid \(PCI:|RC watchdog: GPU is probably locked|krcWatchdog|GPU has fallen off the bus"
         r"|GPU recovery action changed|_kgspRpcGspEvent|GSP RM heartbeat timed out|Timeout waiting for RPC from GSP"
         r"|GPU is lost|rm_init_adapter failed|RmInitAdapter failed|GPU recovery action|NV_ERR_\w+"
-        r"|uvm encountered global fatal error|NVRM: .*(?:\b[Ff]ailed|Assertion|[Tt]imeout|lost)|GPU lost from the bus",
+        r"|uvm encountered global fatal error|GPU lost from the bus",
         "NVRM: Xid (PCI:0000:01:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
         "NVIDIA kernel driver",
+    ),
+    signature(
+        "xid/driver",
+        r"NVRM: .*(?:\b[Ff]ailed|Assertion|[Tt]imeout|lost)",
+        "NVRM: rpcRmApiAlloc_GSP: GspRmAlloc failed: hClient=0xc1d1a616; status=0x00000062",
+        "NVIDIA kernel driver",
+        confidence=MEDIUM,
     ),
     signature(
         "xid/link",
@@ -53,13 +60,20 @@ SIGNATURES: Tuple[Signature, ...] = (
         r"|[Nn]o space left on device.*(?:/dev/shm|shm)|(?:/dev/shm|shm_open|shm segment|shared memory object)"
         r".*[Nn]o space left"
         r"|attaching to shared memory segment /dev/shm/nccl|insufficient shared memory \(shm\)"
-        r"|ftruncate.*No space left|Fatal Python error: Bus error|\bBus error\b|SIGBUS|exit ?code:? ?-7\b"
-        r"|out of shared memory|unable to (?:open|write to|mmap|allocate) (?:file |shared memory).*(?:/?torch_|shm)"
+        r"|ftruncate.*No space left|out of shared memory|unable to (?:open|write to|mmap|allocate) (?:file "
+        r"|shared memory).*(?:/?torch_|shm)"
         r"|shared_memory.*No space left|No space left on device: ?'?/(?:psm_|torch_|sem)",
         "misc/shmutils.cc:88 NCCL WARN Error: failed to extend /dev/shm/nccl-AbCdEf to 9637892 bytes,"
         " error: No space left"
         " on device (28)",
         "NCCL misc/shmutils.cc; torch dataloader",
+    ),
+    signature(
+        "shm-small/bus-error",
+        r"Fatal Python error: Bus error|\bBus error\b|SIGBUS|exit ?code:? ?-7\b",
+        "Fatal Python error: Bus error",
+        "Linux: a page of /dev/shm that does not fit any more is written to",
+        confidence=MEDIUM,
     ),
     signature(
         "shm-small/no-space-in-nccl",

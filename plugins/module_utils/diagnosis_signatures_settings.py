@@ -38,13 +38,20 @@ SIGNATURES: Tuple[Signature, ...] = (
         "spec-args/rule",
         r"^(?:\w+(?:\.\w+)*(?:Error|Exception|Warning): ).*(?:speculative[_-](?:num|eagle|algo|draft"
         r"|token)\w*|spec(?:ulative)?"
-        r"[ _-]?v2|topk|[Ss]peculative [Dd]ecoding|EAGLE3?|NEXTN|spec[ _-]decod\w*)\b.*(?:must|should|cannot"
-        r"|not supported"
-        r"|does(?: not|n't) (?:yet )?support|not compatible|incompatible|requires?|only"
+        r"[ _-]?v2|topk).*(?:must|should|cannot|not supported|not compatible|incompatible|requires?|only"
         r"|has to|expected"
         r"|missing|greater|less|equal|at least|at most)",
         "ValueError: speculative_num_draft_tokens must be at least speculative_num_steps + 1",
         "srt/server_args.py; srt/arg_groups/speculative_hook.py",
+    ),
+    signature(
+        "spec-args/combination",
+        r"^(?:\w+\.)*\w+(?:Error|Exception): .*\b(?:[Ss]peculative [Dd]ecoding|EAGLE3?|NEXTN|spec[ _-]decod\w*)\b.*"
+        r"(?:must|should|cannot|not supported|does(?: not|n't) (?:yet )?support|(?:not |in)compatible|requires?"
+        r"|required)",
+        "ValueError: Speculative decoding is not compatible with pipeline parallelism",
+        "srt/server_args.py; vllm config",
+        confidence=MEDIUM,
     ),
     signature(
         "spec-args/assertion",
@@ -78,12 +85,10 @@ SIGNATURES: Tuple[Signature, ...] = (
         "shards/missing",
         r"references \d+ shard file\(s\) missing|\(incomplete download\?\)"
         r"|(?:FileNotFoundError|No such file or directory).*\.safetensors|Cannot find any model weights"
-        r"|Cannot find any of \[.*safetensors|(?:FileNotFoundError|No such file or directory)(?!.*(?:triton|inductor"
-        r"|flashinfer|torch_extensions)).*\.(?:json|bin|pt|gguf)\b"
+        r"|Cannot find any of \[.*safetensors"
         r"|Error no file named \S*(?:safetensors|pytorch_model|model)|Some weight files are missing"
         r"|[Nn]o (?:safetensors|(?:local |model )?weights?(?: files?)?) found|Could not find checkpoint files"
-        r"|Missing keys .* in loaded state"
-        r"|(?:model|checkpoint|weights?)[ _](?:path|file|dir\w*)? ?\S* (?:does not exist|is missing|not found)",
+        r"|Missing keys .* in loaded state",
         "RuntimeError: /m/model.safetensors.index.json references 2 shard file(s) missing from /m"
         " (incomplete download?)",
         "srt/model_loader/weight_utils.py",
@@ -101,22 +106,30 @@ SIGNATURES: Tuple[Signature, ...] = (
         "safetensors; torch/serialization.py",
     ),
     signature(
+        "shards/no-file",
+        r"(?:FileNotFoundError|No such file or directory)(?!.*(?:triton|inductor|flashinfer|torch_extensions))"
+        r".*\.(?:json|bin|pt|gguf)\b"
+        r"|(?:model|checkpoint|weights?)[ _](?:path|file|dir\w*)? ?\S* (?:does not exist|is missing|not found)"
+        r"|40[14] Client Error|We couldn't connect to|Max retries exceeded with url.*huggingface",
+        "FileNotFoundError: [Errno 2] No such file or directory: '/models/target/config.json'",
+        "Python, transformers, huggingface_hub",
+        confidence=MEDIUM,
+    ),
+    signature(
         "shards/not-there",
         r"Repo id must (?:be|use)|Incorrect path_or_model_id|is not a local folder and is not a valid model identifier"
         r"|does not appear to have (?:a file|files) named|LocalEntryNotFoundError|OfflineModeIsEnabled"
         r"|RepositoryNotFoundError|GatedRepoError|couldn't connect to 'https://huggingface"
         r"|Unable to load vocabulary from file|EntryNotFoundError|HFValidationError|Can't load (?:the )?(?:tokenizer"
-        r"|config"
-        r"|image processor|feature extractor)|Couldn't instantiate the backend tokenizer|401 Client Error"
-        r"|404 Client Error"
-        r"|Cannot access gated repo|We couldn't connect to|Max retries exceeded with url.*huggingface",
+        r"|config|image processor|feature extractor)|Couldn't instantiate the backend tokenizer"
+        r"|Cannot access gated repo",
         "OSError: /models/target does not appear to have a file named config.json.",
         "transformers utils/hub.py; huggingface_hub",
     ),
     signature(
         "shards/custom-code",
         r"contains custom code which must be executed|requires you to execute the (?:configuration|modeling|tokenizer)"
-        r" file|trust_remote_code=True",
+        r" file|(?:argument|option) [`'\"]?trust_remote_code=True",
         "ValueError: The repository for /models/target contains custom code which must be executed to"
         " correctly load the"
         " model.",
