@@ -61,7 +61,7 @@ def watch(
     Examples:
       python -m controller watch -i inventory/production.yml
       python -m controller watch -i inventory/production.yml --once --json
-    """  # noqa: D301 - click wants the very character
+    """
     if as_json and not once:
         raise InputError("--json belongs to --once: a live view is no document.")
     target = find_target(inventory, limit, create=True)
