@@ -19,6 +19,7 @@ from controller.apply.ports import Proof
 from controller.exits import InputError
 from controller.keys import read_keys
 from controller.paths import display
+from controller.redaction import REDACTED, redact
 from controller.report.numbers import interval, plain
 from controller.report.sentences import verdict_sentence
 from controller.sweep.configuration import Configuration, sentence
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 
 OF_THE_SWEEP = ("sglang_server_log_file", "sglang_server_owner", "sglang_server_restart")
 """What a sweep adds to every launch for its own sake."""
-OPAQUE = ("__ansible_vault", "__ansible_unsafe")
-"""How ansible-inventory shows values that it does not hand out as they are."""
+OPAQUE = ("__ansible_vault", "__ansible_unsafe", REDACTED)
+"""How ansible-inventory shows values that it does not hand out as they are, and a plan those that it does not keep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,9 @@ class Difference:
     @property
     def sentence(self) -> str:
         """Old and new value; a variable that is taken out falls back to what the inventory says elsewhere."""
-        then = "as the rest of the inventory says" if self.then is None else json.dumps(self.then)
-        return f"{self.name}: {'not set' if self.now is None else json.dumps(self.now)} -> {then}"
+        now, then = json.dumps(redact(self.now)), json.dumps(redact(self.then))
+        then = "as the rest of the inventory says" if self.then is None else then
+        return f"{self.name}: {'not set' if self.now is None else now} -> {then}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +88,8 @@ class Evidence:
         settings = {name: value for name, value in values.items() if name not in OF_THE_SWEEP}
         if any(mark in json.dumps(settings) for mark in OPAQUE):
             raise InputError(
-                f"{name} adds to flags or environment variables that hold an encrypted value, which apply does not "
-                "copy in clear; write them into the inventory by hand."
+                f"{name} adds to flags or environment variables that hold an encrypted or secret value, which apply "
+                "does not copy in clear; write them into the inventory by hand."
             )
         if by_hand := host_vars.set_by_hand(settings.keys()):
             places = "; ".join(one.sentence for one in by_hand)

@@ -18,6 +18,7 @@ from controller.journal import Journal, Record, read_journal
 from controller.lock import node_key
 from controller.paths import make_private, state_directory
 from controller.process import start_ticks
+from controller.redaction import redact, redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -113,9 +114,11 @@ class Deployment:
         return self.after if self.action == "rollback" else self.before
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything, for ``history --json``."""
+        """Return everything but secrets, for ``history --json``."""
         names = [name for name in self.__slots__ if name not in ("pid", "start_ticks")]
-        return {name: getattr(self, name) for name in names} | {"state": self.state}
+        shown = {name: getattr(self, name) for name in names} | {"state": self.state}
+        texts = {name: redact_text(text) for name in ("before", "after") if (text := shown[name]) is not None}
+        return shown | texts | {"settings": redact(dict(self.settings))}
 
 
 class History:

@@ -130,7 +130,9 @@ class HostVars:
         own = self.folder / FILE
         if content is not None:
             own.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(own.resolve(), f"---\n{content}".encode())
+            copied = any(isinstance(value, dict) for value in variables_in(own, content).values())
+            # Flags and environment are copied together with what the inventory gives, which may be for its owner alone.
+            replace_file(own.resolve(), f"---\n{content}".encode(), 0o600 if copied else 0o644)
             return own
         remove_file(own.resolve()) if own.exists() else None
         with suppress(OSError):  # an empty folder would hide a file of the host's name

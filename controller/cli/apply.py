@@ -16,6 +16,7 @@ from controller.cli.deployments import SCHEMA, make_deployer, rollback_command, 
 from controller.cli.options import debug_option, find_target, json_option, target_options
 from controller.exits import Exit, InputError
 from controller.paths import display
+from controller.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,8 +94,8 @@ def _deploy(evidence: Evidence, target: Target, *, forced: bool, yes: bool, plai
         "forced": forced,
         "sweep_id": evidence.plan.sweep_id,
         "file": str(deployer.host_vars.path),
-        "settings": dict(change.settings),
-        "changes": [{"name": one.name, "now": one.now, "then": one.then} for one in differences],
+        "settings": redact(dict(change.settings)),
+        "changes": [{"name": one.name, "now": redact(one.now), "then": redact(one.then)} for one in differences],
     }
     show_end(end, target, as_json=as_json, more=more)
     return int(end.exit_code)

@@ -10,11 +10,12 @@ import yaml
 
 from controller.apply.choice import choose
 from controller.apply.errors import RefusedError
-from controller.apply.evidence import read_evidence
+from controller.apply.evidence import Difference, read_evidence
 from controller.apply.host_vars import HostVars
 from controller.arms import Arm, baseline, steps_arm
 from controller.exits import Exit, InputError
 from controller.inventory import Target, read_target
+from controller.redaction import REDACTED
 from controller.sweep.results import analyse, read_sweep
 from tests.unit.controller.apply.recorded_sweep import (
     BASELINE,
@@ -186,6 +187,12 @@ def test_the_settings_are_what_the_launches_of_the_arm_had(tmp_path: Path) -> No
     assert "sglang_server_speculative_num_steps: 3 -> as the rest of the inventory says" in gone
 
 
+def test_secrets_are_not_shown() -> None:
+    shown = Difference("sglang_server_environment", None, {"HF_TOKEN": "hunter22", "A": "1"}).sentence
+    assert "hunter22" not in shown
+    assert '"A": "1"' in shown
+
+
 @pytest.mark.parametrize("layout", ["folder", "folder with others", "file"])
 def test_flags_are_added_to_those_of_the_inventory_not_to_those_of_the_last_arm(tmp_path: Path, layout: str) -> None:
     target = inventory(tmp_path)
@@ -213,9 +220,10 @@ def test_flags_are_added_to_those_of_the_inventory_not_to_those_of_the_last_arm(
     assert "OLD" in (ours.read() or "")
 
 
-def test_an_encrypted_value_is_not_copied_in_clear(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hidden_value", [{"__ansible_vault": "x"}, {"__ansible_unsafe": "x"}, REDACTED])
+def test_an_encrypted_value_is_not_copied_in_clear(tmp_path: Path, hidden_value: object) -> None:
     target = inventory(tmp_path)
-    hidden = {**target.variables, "sglang_server_environment": {"TOKEN": {"__ansible_vault": "x"}}}
+    hidden = {**target.variables, "sglang_server_environment": {"TOKEN": hidden_value}}
     directory = write_sweep(tmp_path / "s", {"baseline": BASELINE, "tree": FASTER}, {}, arms=[baseline(), TREE])
     evidence = read_evidence(directory, target, "tree", force=True)
     with pytest.raises(InputError, match="encrypted"):

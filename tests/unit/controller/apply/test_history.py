@@ -55,6 +55,8 @@ def test_what_is_appended_is_folded(history: History) -> None:
     assert history.directory.stat().st_mode & 0o777 == 0o700
     assert first.as_json()["state"] == "applied"
     assert "pid" not in first.as_json()
+    secret = deployment(1, after="HF_TOKEN: hunter22\n", settings={"e": {"HF_TOKEN": "hunter22"}})
+    assert "hunter22" not in str(secret.as_json())
     assert history.folder(2) == history.directory / "2"
 
 

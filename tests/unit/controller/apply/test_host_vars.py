@@ -55,6 +55,11 @@ def test_without_anything_a_folder_with_one_file_is_made_and_removed(ours: HostV
     ours.write(None)
 
 
+def test_what_was_copied_out_of_the_inventory_is_for_its_owner_alone(ours: HostVars) -> None:
+    path = ours.write(rendered({"sglang_server_environment": {"A": "1"}}, "x"))
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_the_operators_folder_keeps_its_files(ours: HostVars) -> None:
     ours.folder.mkdir(parents=True)
     (ours.folder / "main.yml").write_text(HAND)
