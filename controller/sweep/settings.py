@@ -27,6 +27,9 @@ def extra_vars(plan: Plan, cell: Cell, attempt: int, variables: Mapping[str, Any
         "sglang_server_cuda_graph_max_bs": plan.cuda_graph_max_bs or plan.max_running_requests,
     }
     values |= arm.settings
+    if variables.get("sglang_server_speculative_adaptive") and "sglang_server_speculative_num_steps" in arm.settings:
+        # An adaptive arm that was applied is in the inventory now; an arm with steps of its own must not become one.
+        values.setdefault("sglang_server_speculative_adaptive", False)
     if arm.flags:
         values["sglang_server_extra_flags"] = _dictionary(variables, "sglang_server_extra_flags") | dict(arm.flags)
     if arm.environment:
