@@ -198,8 +198,10 @@ class FleetSweep:
 
     def _lose(self, host: str, reason: str) -> None:
         """A host takes no more part. Its block goes on when its process has left, so that nobody writes of it twice."""
-        if host not in self._schedule.living or host in self._ending.lost or self._ending.refused:
+        if host not in self._schedule.living or host in self._ending.lost:
             return
+        if self._ending.refused or self._interrupts.asked:
+            return  # every host leaves now, each in its own way
         self._ending.lost[host] = reason
         self._journal.append("host", host=host, state="lost", reason=reason)
         self.watcher.note(f"{host} is lost: {reason}")

@@ -10,7 +10,6 @@ from controller.exits import JournalError, TargetError
 from controller.fleet.ports import CellEnd
 from controller.paths import make_private
 from controller.playbooks import Playbooks
-from controller.sweep.entries import identity_of, record_playbook
 from controller.sweep.files import HOSTS
 from controller.sweep.http_load import HttpLoad
 from controller.sweep.leftovers import RunningNote
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from controller.load.workload import Workload
     from controller.plan import Cell, Plan
     from controller.sweep.interrupt import Interrupts
-    from controller.sweep.ports import PreparingRunner, Watcher
+    from controller.sweep.ports import Watcher
 
 LOCK_PATIENCE_S = 5.0
 """The process of a killed coordinator needs a moment to notice."""
@@ -79,23 +78,20 @@ class AnsibleHost:
             leave_running=self.leave_running,
             accept_changes=self.accept_changes,
         )
-        return AnsibleRunner(session, playbooks, journal, interrupts)
+        return AnsibleRunner(session, journal, interrupts)
 
 
 class AnsibleRunner:
     """A ``HostRunner`` over a session."""
 
-    def __init__(
-        self, session: HostSession, playbooks: PreparingRunner, journal: Journal, interrupts: Interrupts
-    ) -> None:
+    def __init__(self, session: HostSession, journal: Journal, interrupts: Interrupts) -> None:
         self._session = session
-        self._playbooks = playbooks
         self._journal = journal
         self._interrupts = interrupts
         self._locked = self._begun = False
 
     def open(self) -> Mapping[str, str]:
-        """Lock the host, clean up, and ask what it is made of.
+        """Lock the host, clean up, prepare it (two hosts are alike only then), and ask what it is made of.
 
         Raises:
             LockedError: another sweep holds the host.
@@ -104,18 +100,12 @@ class AnsibleRunner:
         self._session.lock(LOCK_PATIENCE_S)
         self._locked = True
         self._session.recover(self._journal)
-        played = self._playbooks.run(
-            "identity",
-            directory=self._session.workplace / "ansible",
-            cancelled=lambda: self._interrupts.asked,
-        )
-        record_playbook(self._journal, played, "", 0)
-        if not played.ok:
-            raise TargetError(played.sentence)
-        identity = identity_of(played)
-        self._journal.append("host", state="joined", identity=identity)
         self._session.begin(self._journal, self._interrupts)
         self._begun = True
+        trouble, identity = self._session.identify()
+        if trouble is not None:
+            raise TargetError(trouble.failure.sentence if trouble.failure else "interrupted")
+        self._journal.append("host", state="joined", identity=identity)
         return identity
 
     def launch(self, cells: Sequence[tuple[Cell, int]]) -> Iterator[CellEnd]:

@@ -88,6 +88,22 @@ class CellRunner:
         self.watcher.cell_ended(cell, outcome.state.value, text, seconds)
         return outcome
 
+    def prepare_and_identify(self, cell: Cell, attempt: int) -> tuple[CellOutcome | None, dict[str, str]]:
+        """Before any launch: bring the node into the state that a cell needs, and return what it is made of then.
+
+        Returns:
+            How that failed, None when it did not; and the identity, empty when nobody could say.
+        """
+        variables = extra_vars(self.plan, cell, attempt, self.variables)
+        unprepared = self._prepare(cell, attempt, variables)
+        if unprepared and (unprepared.fatal or unprepared.state is CellState.ABANDONED):
+            return unprepared, {}
+        played = self._play("identity", cell, attempt, variables)
+        if played.ok:
+            return None, identity_of(played)
+        failure = from_playbook(played)
+        return CellOutcome(CellState.FAILED, failure, fatal=True), {}
+
     def cell_directory(self, cell: Cell) -> Path:
         """Return (and make) the directory of a cell."""
         path = self.directory / "cells" / cell.cell_id

@@ -123,6 +123,13 @@ class HostSession:
             accept_changes=self.accept_changes,
         )
 
+    def identify(self) -> tuple[CellOutcome | None, dict[str, str]]:
+        """Return what the host is made of, once it is prepared for the arm with the most to prepare."""
+        assert self._runner is not None  # noqa: S101 - begin() comes first
+        speculates = [arm.name for arm in self.plan.arms if arm.settings.get("sglang_server_speculative") is not False]
+        cell = next((cell for cell in self.plan.cells if cell.arm in speculates), self.plan.cells[0])
+        return self._runner.prepare_and_identify(cell, 0)
+
     def launch(self, cells: Sequence[tuple[Cell, int]], interrupts: Interrupts) -> Iterator[CellOutcome]:
         """Launch cells, each with its attempt, one after the other, until one makes going on senseless."""
         assert self._runner is not None  # noqa: S101 - begin() comes first

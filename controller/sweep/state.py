@@ -227,7 +227,6 @@ def _stopped(state: SweepState, record: Mapping[str, Any]) -> None:
 def _host(state: SweepState, record: Mapping[str, Any]) -> None:
     host = state.host(state.host_of(record))
     if record["state"] == "joined":
-        host.configuration.learn_node(record.get("identity") or {})
         host.lost = ""
     elif record["state"] == "lost":
         host.lost = str(record.get("reason") or "lost")

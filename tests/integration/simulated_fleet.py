@@ -78,7 +78,7 @@ class SimulatedFleet:
         except ControllerError:
             return []
 
-    def wait_for(self, kind: str, timeout: float = 120, **fields: str) -> None:
+    def wait_for(self, kind: str, timeout: float = 240, **fields: str) -> None:
         """Wait until the journal holds such a record."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:

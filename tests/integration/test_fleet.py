@@ -1,7 +1,8 @@
-"""A sweep over simulated nodes through real Ansible, one of which dies in the middle of a block."""
+"""A sweep over simulated nodes through real Ansible: kill -9, a resume, and a node that dies in its block."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,14 +24,22 @@ def fleet(tmp_path: Path) -> Iterator[SimulatedFleet]:
 
 
 @pytest.mark.slow
-def test_a_node_that_dies_in_its_block_is_replaced_by_another(fleet: SimulatedFleet) -> None:
+@pytest.mark.timeout(600)
+def test_a_killed_controller_and_then_a_dead_node_lose_nothing(fleet: SimulatedFleet) -> None:
     process = fleet.start_sweep("--steps", "3", "--blocks", "2")
+    fleet.wait_for("cell", state="launching", host="node1")
+    fleet.wait_for("cell", state="launching", host="node2")
+    time.sleep(1.0)
+    process.kill()
+    process.communicate(timeout=30)
+    process = fleet.start("sweep", "--resume", str(fleet.directory), "--no-report")
     fleet.wait_for("cell", state="done", host="node2")
     fleet.wait_for("cell", state="launching", host="node2", cell=second_cell(fleet, "node2"))
     fleet.kill_node("node2")
     _, err = process.communicate(timeout=240)
     assert process.returncode == 0, err
     assert "Traceback" not in err
+    assert "its controller is gone; cleaning it up" in err
     assert "node2 was lost: the target cannot be reached" in err
     plan, state = read_sweep(fleet.directory)
     assert {state.cell(cell.cell_id).state for cell in plan.cells} == {CellState.DONE}
