@@ -7,6 +7,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from controller.arms import aa_arms, build_arms, parse_steps
 from controller.cli.options import whole_numbers
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from controller.arms import Arm
+
+
+def _complete_arms_file(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the files that come along by their names, else whatever files the shell finds: bash shows one kind."""
+    from controller.arms_file import shipped  # noqa: PLC0415 - pydantic costs too much for every call
+
+    names = [CompletionItem(name) for name in shipped() if name.startswith(incomplete)]
+    return names or [CompletionItem(incomplete, type="file")]
+
 
 PLAN_OPTIONS = (
     click.option("--steps", help="Draft steps to measure, for example 2,3. Each is an arm."),
@@ -37,6 +47,7 @@ PLAN_OPTIONS = (
         "arms_files",
         multiple=True,
         metavar="FILE",
+        shell_complete=_complete_arms_file,
         help="Add the arms of a YAML file, or of one in plans/ by its name. Repeatable.",
     ),
     click.option(

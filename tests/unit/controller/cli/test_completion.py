@@ -34,7 +34,12 @@ def test_another_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.skipif(not PROGRAM.exists(), reason="the package is not installed beside this Python")
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [("controller sw", "sweep"), ("controller sweep --ar", "--arm --arms-file"), ("controller completion z", "zsh")],
+    [
+        ("controller sw", "sweep"),
+        ("controller sweep --ar", "--arm --arms-file"),
+        ("controller completion z", "zsh"),
+        ("controller plan --arms-file draft", "draft-window"),
+    ],
 )
 def test_bash_completes(words: str, expected: str) -> None:
     count = len(words.split()) - 1
