@@ -30,11 +30,12 @@ def part(directory: Path, blocks: set[int], host: str, *, driver: str = "580", s
     plan = replace(Plan.from_json(records[0]["plan"]), hosts=(host,), limit=host, shared=True)
     records[0]["plan"] = plan.as_json()
     half_done = max(blocks) % 4 + 1
-    kept = [records[0], {"kind": "host", "host": host, "state": "joined", "identity": {"driver": driver, "GPUs": host}}]
+    kept = [records[0], {"kind": "host", "host": host, "state": "joined"}]
     for record in records[1:]:
         block = int(record["cell"][1:3]) if "cell" in record else 0
         if block in blocks or (block == half_done and record["cell"].endswith("baseline")):
-            kept.append({**record, "host": host})
+            identity = {"identity": {"driver": driver, "GPUs": host}} if record["kind"] == "server" else {}
+            kept.append({**record, **identity, "host": host})
     kept += [{"kind": "block", "block": block, "host": host, "state": "finished"} for block in sorted(blocks)]
     path.write_text("".join(json.dumps({"at": 1.0, **record}) + "\n" for record in kept))
     (directory / "plan.json").unlink()
