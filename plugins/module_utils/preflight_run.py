@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from typing import Any, Dict, FrozenSet, Iterator, List, Optional, Tuple
 
@@ -49,6 +50,8 @@ def host_checks(params: Dict[str, Any]) -> List[Check]:
         checks.append(unknown(memory, "nvidia-smi does not answer"))
     elif params["ownership"] == "container" and shutil.which(params["pct"]) is None:
         checks.append(unknown(memory, f"{params['pct']} is not there, so this is no Proxmox host"))
+    elif params["ownership"] == "container" and os.geteuid() != 0:
+        checks.append(unknown(memory, "only root may ask Proxmox about the container"))
     else:
         checks.append(_gpu_memory(memory, params))
     checks.append(driver.check_xid(read_driver.read_kernel_log(params["timeout_s"])))

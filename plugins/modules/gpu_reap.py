@@ -81,6 +81,12 @@ options:
       - File that keeps two cleanings apart. The default is C(/run/sglang-gpu-reap-VMID.lock), or C(.gpu_reap.lock) in
         O(state_dir).
     type: path
+  helper:
+    description:
+      - Command that cleans in place of the module, run through C(sudo -n), for a user with no other right. Its settings
+        on that machine decide O(unit), O(state_dir), O(pct), O(nvidia_smi), O(gpu_uuids) and O(lock_file).
+      - The playbook C(reap_helper) installs it.
+    type: path
 attributes:
   check_mode:
     support: full
@@ -216,19 +222,13 @@ elapsed_s:
   type: float
 """
 
-import contextlib
-import time
-from pathlib import Path
-from typing import Any, ContextManager, Dict, List
+from typing import Any, Dict
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_arguments import node_arguments, node_from
-from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_container import full_unit_name
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_arguments import node_arguments
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_cleaning import clean
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_errors import GpuError
-from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_lock import exclusive
-from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_reaper import Reaper, ReapOptions
-from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_report import success_message
-from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_termination import Terminator
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_helper import ask_helper
 
 
 def argument_spec() -> Dict[str, Any]:
@@ -244,24 +244,25 @@ def argument_spec() -> Dict[str, Any]:
         "fail_on_foreign": {"type": "bool", "default": True},
         "allow_leak": {"type": "bool", "default": False},
         "lock_file": {"type": "path"},
+        "helper": {"type": "path"},
     }
 
 
-def lock_for(parameters: Dict[str, Any], *, check_mode: bool) -> ContextManager[None]:
-    """The lock of one cleaning.
-
-    Check mode takes none (it would create the file), and so does a cleaning without a state directory: nothing is ours.
-    """
-    limit_s = parameters["grace_s"] + parameters["kill_wait_s"] + parameters["settle_s"]
-    if check_mode:
-        return contextlib.nullcontext()
-    if parameters["lock_file"]:
-        return exclusive(parameters["lock_file"], limit_s)
-    if parameters["ownership"] == "container":
-        return exclusive(f"/run/sglang-gpu-reap-{parameters['vmid']}.lock", limit_s)
-    if not Path(parameters["state_dir"]).is_dir():
-        return contextlib.nullcontext()
-    return exclusive(str(Path(parameters["state_dir"]) / ".gpu_reap.lock"), limit_s)
+def outcome(parameters: Dict[str, Any], *, check_mode: bool) -> Dict[str, Any]:
+    """Clean, oneself or through the helper, and return the result."""
+    if not parameters["helper"]:
+        return clean(parameters, check_mode=check_mode)
+    try:
+        return ask_helper(["sudo", "-n", parameters["helper"]], parameters, check_mode=check_mode)
+    except GpuError as error:
+        return {
+            "changed": False,
+            "failed": True,
+            "msg": error.message(),
+            "next_steps": error.next_steps,
+            "diagnosis": error.diagnosis,
+            "runbook": error.runbook,
+        }
 
 
 def main() -> None:
@@ -271,34 +272,12 @@ def main() -> None:
         required_if=[("ownership", "container", ("vmid",))],
         supports_check_mode=True,
     )
-    parameters = module.params
-    started = time.monotonic()
-    result: Dict[str, Any] = {"changed": False}
-    warnings: List[str] = []
-    try:
-        with lock_for(parameters, check_mode=module.check_mode):
-            node = node_from(parameters)
-            options = ReapOptions(
-                mode=parameters["mode"],
-                unit=full_unit_name(parameters["unit"]),
-                settle_s=parameters["settle_s"],
-                idle_mib=parameters["idle_mib"],
-                fail_on_foreign=parameters["fail_on_foreign"],
-                allow_leak=parameters["allow_leak"],
-                check_mode=module.check_mode,
-            )
-            reaper = Reaper(node, Terminator(node.table, parameters["grace_s"], parameters["kill_wait_s"]), options)
-            result, warnings = reaper.result, reaper.warnings
-            reaper.run()
-    except GpuError as error:
-        result["elapsed_s"] = round(time.monotonic() - started, 3)
-        module.fail_json(
-            msg=error.message(), next_steps=error.next_steps, diagnosis=error.diagnosis, runbook=error.runbook, **result
-        )
-    result["elapsed_s"] = round(time.monotonic() - started, 3)
-    for warning in warnings:
+    result = outcome(module.params, check_mode=module.check_mode)
+    for warning in result.pop("warnings", []):
         module.warn(warning)
-    module.exit_json(msg=success_message(result, check_mode=module.check_mode), **result)
+    if result.pop("failed"):
+        module.fail_json(**result)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

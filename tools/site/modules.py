@@ -22,7 +22,7 @@ def page(module: Path) -> str:
     documentation = yaml.safe_load(texts["DOCUMENTATION"])
     parts = [f"# {COLLECTION}.{module.stem}", f"{sentences(documentation['short_description'])}."]
     parts += [sentences(line) for line in documentation.get("description", [])]
-    options = documentation.get("options") or {}
+    options = _shared_options(module, documentation) | (documentation.get("options") or {})
     if options:
         parts += ["## Options", table(("option", "type", "default", "meaning"), _options(options))]
     attributes = documentation.get("attributes") or {}
@@ -65,6 +65,17 @@ def _options(options: Mapping[str, Any], parent: str = "") -> Iterator[tuple[str
 def _results(results: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
     for name, value in results.items():
         yield code(name), value.get("type", ""), value.get("returned", ""), sentences(value.get("description"))
+
+
+def _shared_options(module: Path, documentation: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the documentation fragments that a module extends."""
+    found: dict[str, Any] = {}
+    for name in documentation.get("extends_documentation_fragment") or []:
+        fragment = module.parent.parent / "doc_fragments" / f"{name.rpartition('.')[2]}.py"
+        for part in ast.walk(ast.parse(fragment.read_text(encoding="utf-8"))):
+            if isinstance(part, ast.Assign) and isinstance(part.value, ast.Constant):
+                found |= yaml.safe_load(str(part.value.value))["options"]
+    return found
 
 
 def _texts(module: Path) -> dict[str, str]:

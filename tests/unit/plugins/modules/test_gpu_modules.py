@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.sglang_ops.eagle3.plugins.doc_fragments.gpu_node import ModuleDocFragment
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils import gpu_cleaning
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_arguments import node_arguments
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_runbooks import RUNBOOKS
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_table import ProcessTable
@@ -134,7 +136,7 @@ def test_container_number_is_required(machine: Machine, capsys: pytest.CaptureFi
 
 def test_lock_of_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(gpu_reap, "exclusive", lambda path, _limit: asked.append(path))
+    monkeypatch.setattr(gpu_cleaning, "exclusive", lambda path, _limit: asked.append(path))
     parameters = {
         "ownership": "container",
         "vmid": 129,
@@ -143,7 +145,7 @@ def test_lock_of_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
         "kill_wait_s": 1,
         "settle_s": 1,
     }
-    gpu_reap.lock_for(parameters, check_mode=False)
+    gpu_cleaning.lock_for(parameters, check_mode=False)
     assert asked == ["/run/sglang-gpu-reap-129.lock"]
 
 
@@ -165,10 +167,12 @@ def test_holders_info(machine: Machine, sleeper: subprocess.Popen[bytes], capsys
 @pytest.mark.parametrize("module", [gpu_reap, gpu_holders_info])
 def test_documentation_lists_the_arguments(module: Any) -> None:
     documentation = yaml.safe_load(module.DOCUMENTATION)
+    assert documentation["extends_documentation_fragment"] == ["sglang_ops.eagle3.gpu_node"]
+    options = yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"] | documentation.get("options", {})
     specification = gpu_reap.argument_spec() if module is gpu_reap else node_arguments()
-    assert set(documentation["options"]) == set(specification)
+    assert set(options) == set(specification)
     for name, argument in specification.items():
-        option = documentation["options"][name]
+        option = options[name]
         assert (option["type"], option.get("default")) == (argument["type"], argument.get("default"))
     assert yaml.safe_load(module.EXAMPLES)
     assert yaml.safe_load(module.RETURN)
