@@ -159,6 +159,12 @@ def test_the_log_can_be_diagnosed() -> None:
     assert rows["runbook"] == "docs/runbooks/draft-context.md"
 
 
+def test_the_log_shows_no_secret() -> None:
+    found = watched(LogGrew("[2026-01-01 00:00:00] server_args=ServerArgs(api_key='hunter22', x=1)\n", fresh=True))
+    assert "x=1" in found.log.tail(5)[0]
+    assert "hunter22" not in found.log.tail(5)[0]
+
+
 def test_gpus_as_one_line() -> None:
     found = watched(GpusSeen((Gpu(0, 1024.0, 2048.0, 100.0, 50.0), Gpu(1, 1536.0, 2048.0, 90.0, None))))
     assert words.gpu_memory(found.gpus) == "2 x 1.0-1.5 of 2.0 GiB"
