@@ -1,4 +1,4 @@
-"""Build hook: puts the playbooks, roles, modules and inventories into the wheel, so that it works without a checkout.
+"""Build hook: puts playbooks, roles, modules, inventories and runbooks into the wheel: it works without a checkout.
 
 In the wheel they lie under ``controller/_collection`` in the layout of the checkout, except that the modules are where
 Ansible looks for them: in the checkout a symbolic link does that, which a wheel cannot hold. An editable install gets
@@ -14,7 +14,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 DESTINATION = "controller/_collection"
 COLLECTION = f"{DESTINATION}/collections/ansible_collections/sglang_ops/eagle3"
-AS_IN_THE_CHECKOUT = ("ansible.cfg", "deploy.yml", "inventory", "plans", "playbooks", "roles")
+AS_IN_THE_CHECKOUT = ("ansible.cfg", "deploy.yml", "docs/runbooks", "inventory", "plans", "playbooks", "roles")
 OF_THE_COLLECTION = ("galaxy.yml", "meta", "plugins")
 LEFT_OUT = ("__pycache__",)
 

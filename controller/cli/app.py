@@ -22,6 +22,7 @@ COMMANDS = {
     "status": ("controller.cli.status:status", "Show the server, who holds the node, and sweeps that died."),
     "watch": ("controller.cli.watch:watch", "Watch the server live: speed, acceptance, GPUs, log."),
     "diagnose": ("controller.cli.diagnose:diagnose", "Say from a log why a launch failed and what to do."),
+    "runbook": ("controller.cli.runbook:runbook", "Print what a failure means and what to do about it."),
     "stop": ("controller.cli.node:stop", "Stop the server and free the GPUs."),
     "clean": ("controller.cli.node:clean", "End leftover GPU processes of the node, and only those."),
     "completion": ("controller.cli.completion:completion", "Print the completion script of a shell."),

@@ -45,6 +45,7 @@ def test_the_wheel_has_what_a_sweep_needs_and_no_more(wheel: Path) -> None:
         f"{inside}/roles/sglang_server/templates/sglang.service.j2",
         f"{inside}/inventory/simulator/hosts.yml",
         f"{inside}/plans/nccl-default.yml",
+        f"{inside}/docs/runbooks/draft-context.md",
         f"{collection}/plugins/modules/sglang_health.py",
         "controller/simulator/site/sglang/data/flags.json",
         "controller/report/templates/report.css",
