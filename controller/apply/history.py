@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.atomic_file import sync_directory
+
 from controller.exits import InputError, JournalError
 from controller.journal import Journal, Record, read_journal
 from controller.lock import node_key
@@ -153,7 +155,10 @@ class History:
             make_private(self.directory)
         except OSError as error:
             raise JournalError(f"cannot make {self.directory}: {error.strerror}; nothing was touched.") from error
-        return Journal(self.path)
+        journal = Journal(self.path)
+        for folder in (self.directory, self.directory.parent):
+            sync_directory(folder)  # a new file is there after a power cut, too
+        return journal
 
     def folder(self, number: int) -> Path:
         """Return where Ansible's output of a deployment is kept."""

@@ -7,6 +7,7 @@ so where the host has a file, the variables go into a marked block at its end.
 
 from __future__ import annotations
 
+import textwrap
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.atomic_file impo
     FileWriteError,
     remove_file,
     replace_file,
+    sync_directory,
 )
 
 from controller.apply.yaml_variables import names_in, variables_in
@@ -30,6 +32,8 @@ FILE = "sglang_eagle3.yml"
 """Name of the file in the host's folder."""
 BEGIN = "# BEGIN sglang_eagle3, written by: python -m controller apply (do not edit between these lines)"
 END = "# END sglang_eagle3"
+WIDTH = 80
+"""What yamllint allows by default."""
 EXTENSIONS = (".yml", ".yaml", ".json")
 """What Ansible tries after the plain name, in its order."""
 
@@ -129,7 +133,7 @@ class HostVars:
     def _write_own(self, content: str | None) -> Path:
         own = self.folder / FILE
         if content is not None:
-            own.parent.mkdir(parents=True, exist_ok=True)
+            _make(own.parent)
             copied = any(isinstance(value, dict) for value in variables_in(own, content).values())
             # Flags and environment are copied together with what the inventory gives, which may be for its owner alone.
             replace_file(own.resolve(), f"---\n{content}".encode(), 0o600 if copied else 0o644)
@@ -175,8 +179,10 @@ class HostVars:
 
 def rendered(settings: dict[str, Any], comment: str) -> str:
     """Return variables as YAML below a comment; templates stay templates."""
-    lines = "".join(f"# {line}\n" for line in comment.splitlines())
-    return lines + yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=110)
+    lines = [part for line in comment.splitlines() for part in textwrap.wrap(line, WIDTH - 2)]
+    return "".join(f"# {line}\n" for line in lines) + yaml.safe_dump(
+        settings, sort_keys=False, allow_unicode=True, width=WIDTH
+    )
 
 
 def settings_in(content: str | None, path: Path) -> dict[str, Any]:
@@ -215,6 +221,14 @@ def _in_folder(folder: Path) -> Iterator[Path]:
 
 def _playbook_files(host: str) -> Iterator[Path]:
     yield from _files(REPOSITORY / "playbooks" / "host_vars", host)
+
+
+def _make(folder: Path) -> None:
+    """Make a folder that is still there after a power cut."""
+    if not folder.is_dir():
+        _make(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_directory(folder.parent)
 
 
 def _text(path: Path) -> str:
