@@ -143,7 +143,7 @@ def _without_failure(findings: Findings, acceptance: Acceptance) -> Diagnosis:
     if findings.fatal or not works:
         return _verdict(UNKNOWN, "", findings.phase, LOW)
     if acceptance.nothing_accepted:
-        return _verdict(DRAFT_UNWIRED, acceptance.sentence, phase, HIGH)
+        return _verdict(DRAFT_UNWIRED, acceptance.sentence, phase, HIGH if acceptance.length else MEDIUM)
     if acceptance.low:
         return _verdict(SLOW_SPEC, acceptance.sentence, phase, MEDIUM)
     return _verdict(HEALTHY, acceptance.sentence if acceptance.length else "", phase, HIGH)

@@ -42,7 +42,10 @@ _MESSAGES = (
     ),
     (re.compile(r"Initialization failed\. warmup error"), "warmup"),
     (
-        re.compile(r"Capturing batches \(|Registering \d+ cuda graph addresses|[Cc]apture cuda graph bs"),
+        re.compile(
+            r"Capturing (?:batches \(|(?:the model for )?CUDA graphs)|Registering \d+ cuda graph addresses"
+            r"|[Cc]apture cuda graph bs"
+        ),
         "target_graphs",
     ),
     (re.compile(r"max_total_tokens=\d+ is larger than the profiled value"), "memory_pool"),

@@ -17,6 +17,8 @@ LOW_LENGTH = 2.2
 LOW_FRACTION = 0.4
 """The same as a fraction of the draft's tokens that are accepted."""
 ENOUGH_LINES = 3
+FEW_LINES = 2
+"""Decode lines that are enough when not one token was accepted in any of them."""
 
 
 class Acceptance:
@@ -28,6 +30,8 @@ class Acceptance:
         self.answered_requests = 0
         self.last_number = 0
         self._sum = 0.0
+        self._seen = 0
+        self._longest = 0.0
         self._asked: Optional[int] = None
         self._guesses: Counter[int] = collections.Counter()
 
@@ -41,12 +45,14 @@ class Acceptance:
             return
         self.decode_lines += 1
         self.last_number = max(self.last_number, number)
-        if self.decode_lines == 1:
-            return
         accepted = _ACCEPTED.search(message)
         if accepted is None:
             return
         length = float(accepted.group(1))
+        self._seen += 1
+        self._longest = max(self._longest, length)
+        if self.decode_lines == 1:
+            return
         self.speculative_lines += 1
         self._sum += length
         self._guess_draft_tokens(length, float(accepted.group(2) or 0))
@@ -82,8 +88,10 @@ class Acceptance:
 
     @property
     def nothing_accepted(self) -> bool:
-        """Whether no token of the draft is ever accepted."""
-        return self.length is not None and self.length <= NOTHING_ACCEPTED
+        """Whether no token of the draft is ever accepted; an excerpt of a log may have just a few lines."""
+        if self.length is None:
+            return self._seen >= FEW_LINES and self._longest <= NOTHING_ACCEPTED
+        return self.length <= NOTHING_ACCEPTED
 
     @property
     def low(self) -> bool:
@@ -99,4 +107,6 @@ class Acceptance:
     def sentence(self) -> str:
         """The finding in words."""
         of = f" of at most {self.draft_tokens}" if self.draft_tokens else ""
-        return f"mean acceptance length {self.length or 0:.2f}{of} tokens over {self.speculative_lines} decode lines"
+        if self.length is None:
+            return f"acceptance length at most {self._longest:.2f}{of} tokens in {self._seen} decode lines"
+        return f"mean acceptance length {self.length:.2f}{of} tokens over {self.speculative_lines} decode lines"

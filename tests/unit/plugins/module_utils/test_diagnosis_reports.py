@@ -27,7 +27,7 @@ def body(one: Named) -> list[str]:
     return one.path.read_text(encoding="utf-8").splitlines()[1:]
 
 
-@pytest.mark.parametrize("folder", ["first", "second", "third", "fourth"])
+@pytest.mark.parametrize("folder", ["first", "second", "third", "fourth", "fifth"])
 def test_nearly_all_are_right(folder: str) -> None:
     named = [one for one in NAMED if one.path.parent.name == folder]
     assert len(named) > 10
