@@ -205,7 +205,7 @@ def _show_plan(options: Options, target: Target, *, as_json: bool) -> int:
         f"# {len(cells)} launches on {target.title}: {len(decided.arms)} arms x {decided.blocks} blocks, "
         f"seed {decided.seed}"
     )
-    click.echo(f"# run in the checkout: {display(_checkout())}")
+    click.echo(f"# run in {display(_checkout())}")
     for command in preparing.values():
         click.echo(f"\n# once, before its first launch: check the draft model, set NCCL's variables\n{command}")
     for number, row in enumerate(cells, start=1):
