@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from controller.ahead import AheadOfTime
 from controller.exits import JournalError, TargetError
 from controller.fleet.ports import CellEnd
+from controller.keys import read_keys
 from controller.paths import make_private
 from controller.playbooks import Playbooks
 from controller.sweep.files import HOSTS
@@ -38,14 +39,12 @@ class AnsibleHost:
     Attributes:
         found: What the journal says about the host.
         last_attempt: Attempt of the launch that the journal names last for it.
-        api_key: For the server's HTTP; sent to the process, never on a command line.
     """
 
     plan: Plan
     directory: Path
     target: Target
     workload: Workload
-    api_key: str | None = None
     found: HostState = field(default_factory=HostState)
     last_attempt: int = 0
     leave_running: bool = False
@@ -53,6 +52,7 @@ class AnsibleHost:
 
     def __call__(self, journal: Journal, interrupts: Interrupts, watcher: Watcher) -> AnsibleRunner:
         """Return the runner."""
+        keys = read_keys(self.target)  # here, so that no key travels to this process
         workplace = self.directory / HOSTS / self.target.host
         make_private(workplace)
         note = RunningNote(workplace, self.plan.sweep_id)
@@ -71,7 +71,7 @@ class AnsibleHost:
             target=self.target,
             found=self.found,
             playbooks=playbooks,
-            load=HttpLoad(self.workload, self.api_key),
+            load=HttpLoad(self.workload, keys.api_key, keys.admin_api_key),
             watcher=watcher,
             note=note,
             last_attempt=self.last_attempt,

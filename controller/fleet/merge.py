@@ -15,7 +15,7 @@ from controller.exits import InputError, JournalError
 from controller.fleet import identity
 from controller.fleet.shared_plan import same_plan
 from controller.journal import Journal, read_journal
-from controller.paths import display
+from controller.paths import display, make_private
 from controller.sweep.files import JOURNAL, PLAN, PROMPTS
 from controller.sweep.results import read_sweep
 
@@ -131,7 +131,7 @@ def _identities(parts: Sequence[Part]) -> dict[str, Mapping[str, str]]:
 
 
 def _write(parts: Sequence[Part], plan: Plan, output: Path, differing: Mapping[str, Sequence[str]]) -> None:
-    output.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(output)
     shutil.copyfile(parts[0].directory / PROMPTS, output / PROMPTS)
     (output / PROMPTS).chmod(0o600)
     kept: list[Record] = []

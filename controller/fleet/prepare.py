@@ -13,7 +13,6 @@ from controller.exits import InputError
 from controller.fleet.coordinator import FleetSweep
 from controller.fleet.host import AnsibleHost
 from controller.fleet.leases import Alone
-from controller.keys import read_keys
 from controller.lock import node_key
 from controller.paths import display
 from controller.sweep.files import PROMPTS
@@ -185,7 +184,6 @@ def _runners(plan: Plan, workload: Workload, state: SweepState, context: FleetCo
             directory=context.directory,
             target=target,
             workload=workload,
-            api_key=read_keys(target).api_key,
             found=found,
             last_attempt=state.cell(found.last_launch_cell).attempt if found.last_launch_cell else 0,
             leave_running=context.leave_running,

@@ -1,10 +1,11 @@
 """A sweep over 20 hosts that die at random: is anything lost or done twice, and how far from the ideal time is it?
 
-    python tests/bench/bench_fleet.py [--hosts 20] [--cells 200] [--deaths 6] [--seconds 0.5] [--seed 1]
+    python tests/bench/bench_fleet.py [--hosts 20] [--cells 200] [--deaths 6] [--seconds 0.5] [--seed 1] [--postgresql]
 
 Simulated: a cell is a pause of a known length (0.8 to 1.2 times --seconds, drawn per cell), and no Ansible runs. Real
 are the scheduler, one operating-system process per host, the journal with a record and an fsync for each step of a
 cell, and the deaths: SIGKILL at a random moment, mid-write included. --cells counts per host, so the default is 4000.
+With --postgresql the blocks are leased from a PostgreSQL started for this run, as with several controllers.
 
 Ideal time: the useful work spread over the hosts while they live. With h(t) hosts alive at time t after the start, it
 is the T at which the integral of h reaches the sum of all lengths; starting processes, handing out blocks, unequal ends
@@ -14,6 +15,7 @@ and the blocks that a death spoils are what comes on top.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -30,14 +32,18 @@ sys.path[:0] = [str(ROOT), str(ROOT / "collections")]
 
 from controller.arms import build_arms  # noqa: E402
 from controller.fleet.coordinator import FleetSweep  # noqa: E402
+from controller.fleet.shared_leases import SharedLeases  # noqa: E402
+from controller.fleet.shared_plan import publish  # noqa: E402
 from controller.journal import read_journal  # noqa: E402
+from controller.load.workload import load  # noqa: E402
 from controller.plan import Plan, schedule  # noqa: E402
 from controller.sweep.results import read_sweep  # noqa: E402
 from controller.sweep.state import CellState  # noqa: E402
+from tests.integration.postgresql import Cluster, missing  # noqa: E402
 from tests.unit.controller.fleet.timed_host import Heard, TimedHost  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from controller.fleet.ports import Leases
 
@@ -121,6 +127,19 @@ def sweep(
     )  # fmt: skip
 
 
+@contextlib.contextmanager
+def leases(hosts: int, cells: int) -> Iterator[Leases]:
+    """Start a database, publish the plan and yield leases of it."""
+    if absent := missing():
+        raise SystemExit(absent)
+    cluster = Cluster.start()
+    try:
+        publish(cluster.url, plan([f"host{number:02d}" for number in range(1, hosts + 1)], cells), load("mixed"))
+        yield SharedLeases(cluster.url, "bench", "bench", lease_s=10.0)
+    finally:
+        cluster.remove()
+
+
 def count(directory: Path) -> Outcome:
     """Count from the journal alone: what was measured, what twice, which block has launches of two hosts."""
     decided, state = read_sweep(directory)
@@ -156,13 +175,15 @@ def main() -> int:
     parser.add_argument("--deaths", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=0.5, help="length of a cell")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--postgresql", action="store_true", help="lease the blocks from a database of this run")
     parser.add_argument("--directory", type=Path, help="keep the journal there")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = (options.directory or Path(scratch)) / "sweep"
         print(f"fsync here: {fsync_ms(Path(scratch)):.2f} ms; {os.cpu_count()} cores")
         cells = options.hosts * options.cells
-        found = sweep(options.hosts, cells, options.deaths, options.seconds, options.seed, folder)
+        with leases(options.hosts, cells) if options.postgresql else contextlib.nullcontext() as shared:
+            found = sweep(options.hosts, cells, options.deaths, options.seconds, options.seed, folder, shared)
         records = len(read_journal(folder / "journal.jsonl").records)
     print(
         f"{found.hosts} hosts (simulated), {found.cells} cells, {found.deaths} hosts killed: {found.lost} lost, "
