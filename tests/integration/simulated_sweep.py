@@ -46,7 +46,8 @@ class SimulatedSweep:
         inventory = root / "inventory"
         inventory.mkdir()
         for entry in SIMULATOR_INVENTORY.iterdir():
-            (inventory / entry.name).symlink_to(entry)
+            if entry.name != "host_vars":  # what apply wrote for the node of this checkout
+                (inventory / entry.name).symlink_to(entry)
         (inventory / "zz_test.yml").write_text(
             f"inference:\n  hosts:\n    simulated:\n      sglang_server_port: {port}\n"
         )
