@@ -51,7 +51,7 @@ class Environments:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._stop.wait(0.05):
+        while not self._stop.wait(0.3):
             for process in self._simulated.node.processes():
                 with contextlib.suppress(OSError):
                     if process.name.startswith("sglang::scheduler"):
