@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from controller.simulator import create_node
-from tests.integration.monitoring import MACHINE, REPOSITORY, SERVER, Role, promtool, require_programs
+from tests.integration.monitoring import LENGTH_LOW, MACHINE, REPOSITORY, SERVER, Role, promtool, require_programs
 from tests.integration.monitoring_scenarios import (
     DOWN,
     INTERVAL_S,
@@ -43,19 +43,22 @@ PATIENCE_S = 40.0
 
 @pytest.fixture(scope="module")
 def role(tmp_path_factory: pytest.TempPathFactory) -> Role:
-    """The role, looked at in check mode, then run, then run again."""
+    """The role, looked at in check mode, then run, then run again as beside a Prometheus with its own configuration."""
     require_programs()
     made = Role(tmp_path_factory.mktemp("monitoring"))
-    looked = made.play("--check", "--diff", monitoring_scrape_interval_s=INTERVAL_S)
+    every = {"monitoring_scrape_interval_s": INTERVAL_S}
+    looked = made.play("--check", "--diff", monitoring_prometheus_config="fragment", **every)
     assert looked.returncode == 0, looked.stdout + looked.stderr
     assert "SGLangServerDown" in looked.stdout
+    assert "does not mention" in looked.stdout
     assert not made.config.exists()
     assert not made.dashboards.exists()
-    done = made.play(monitoring_scrape_interval_s=INTERVAL_S)
+    done = made.play(**every)
     assert done.returncode == 0, done.stdout + done.stderr
     before = content(made.root)
-    again = made.play(monitoring_scrape_interval_s=INTERVAL_S)
+    again = made.play(monitoring_prometheus_config="fragment", **every)
     assert recap(again.stdout)["changed"] == 0, again.stdout
+    assert "does not mention" not in again.stdout
     assert content(made.root) == before
     return made
 
@@ -209,46 +212,35 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
         yield started.ready()
 
 
-def test_a_prometheus_of_others_sees_the_server_its_figures_and_its_end(tmp_path: Path, launch: Launch) -> None:
-    role = Role(tmp_path)
-    role.hosts["inference"]["hosts"] = {
-        "simulated": {
-            "ansible_host": "127.0.0.1",
-            "sglang_server_port": launch.port,
-            "sglang_server_enable_metrics": True,
-            "monitoring_acceptance_length_low": 3.9,
-        }
-    }
-    role.config.mkdir()
-    others = role.config / "prometheus.yml"
-    others.write_text("scrape_configs: []\n")
-    done = role.play(
-        monitoring_prometheus_config="fragment",
-        monitoring_scrape_interval_s=1,
-        monitoring_server_down_for="1s",
-        monitoring_gpu_hosts=[],
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "does not mention" in done.stdout
-    assert others.read_text() == "scrape_configs: []\n"
-    assert "DCGM" not in (role.config / "sglang" / "rules-alerts.yml").read_text()
-    assert yaml.safe_load((role.config / "sglang" / "targets-gpu.yml").read_text()) == []
-    # What the role asks for; Debian 12's Prometheus knows no scrape_config_files.
-    rules = str(role.config / "sglang" / "rules-*.yml")
-    others.write_text(yaml.safe_dump({"rule_files": [rules], "scrape_configs": jobs(role)}))
-    prometheus = Prometheus(role.config / "prometheus.yml", tmp_path / "data")
+def quick_configuration(role: Role, folder: Path, port: int) -> Path:
+    """Return a configuration with what the role wrote, in seconds instead of minutes, for one simulated server."""
+    folder.mkdir()
+    target = {"targets": [f"127.0.0.1:{port}"], "labels": {"instance": SERVER, "machine": MACHINE}}
+    (folder / "targets.yml").write_text(yaml.safe_dump([target]))
+    for name in ("recording", "alerts"):
+        text = (role.config / "sglang" / f"rules-{name}.yml").read_text()
+        quick = re.sub(r"(interval|for): \w+$", r"\1: 1s", text, flags=re.MULTILINE)
+        (folder / f"rules-{name}.yml").write_text(quick)
+    job = jobs(role)[0] | {"scrape_interval": "1s", "file_sd_configs": [{"files": [str(folder / "targets.yml")]}]}
+    path = folder / "prometheus.yml"
+    path.write_text(yaml.safe_dump({"rule_files": [str(folder / "rules-*.yml")], "scrape_configs": [job]}))
+    return path
+
+
+def test_a_real_prometheus_sees_the_server_its_figures_and_its_end(role: Role, tmp_path: Path, launch: Launch) -> None:
+    prometheus = Prometheus(quick_configuration(role, tmp_path / "quick", launch.port), tmp_path / "data")
     try:
         prometheus.wait('up{job="sglang"}', lambda value: value == 1)
         for _ in range(3):
             launch.generate(tokens=512)
         speed = prometheus.wait("instance:sglang_generation_tokens_per_second:sum", lambda value: value > 0)
         (series,) = prometheus.query("instance:sglang_generation_tokens_per_second:sum")
-        assert series["metric"]["instance"] == "simulated"
+        assert series["metric"]["instance"] == SERVER
         assert series["metric"]["machine"] == MACHINE
         assert speed > 100  # simulated time runs twenty times faster
         length = prometheus.wait('sglang:spec_accept_length{job="sglang"}', lambda value: value > 1)
         assert length < 4
-        assert prometheus.value("instance:sglang_acceptance_length:low") == 3.9
+        assert prometheus.value("instance:sglang_acceptance_length:low") == LENGTH_LOW
         names = set(prometheus.client.get("/label/__name__/values").json()["data"])
         dashboard = json.loads((role.dashboards / "sglang-eagle3.json").read_text())
         for panel in dashboard["panels"]:
@@ -266,6 +258,6 @@ def test_a_prometheus_of_others_sees_the_server_its_figures_and_its_end(tmp_path
         ]
         assert {rule["health"] for rule in group["rules"]} == {"ok"}
         (down,) = [rule for rule in group["rules"] if rule["name"] == "SGLangServerDown"]
-        assert down["alerts"][0]["annotations"]["summary"] == "The SGLang server on simulated does not answer."
+        assert down["alerts"][0]["annotations"]["summary"] == f"The SGLang server on {SERVER} does not answer."
     finally:
         prometheus.close()

@@ -7,6 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+import jinja2
+import yaml
+
 from controller.watch.reading import WANTED
 from tests.contract.expectations import METRICS
 
@@ -63,6 +66,15 @@ def test_every_recorded_name_is_recorded_before_it_is_used() -> None:
     for place, name in enumerate(recorded):
         body = RECORDING.split(f"record: {name}\n", 1)[1].split("record:", 1)[0]
         assert set(re.findall(r"instance:[\w:]+", body)) <= set(recorded[:place]), name
+
+
+def test_without_an_exporter_there_is_no_rule_about_gpus() -> None:
+    brackets = jinja2.Environment("[%", "%]", "[[", "]]", autoescape=False)  # noqa: S701 - YAML, as the role renders it
+    defaults = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text(encoding="utf-8"))
+    text = brackets.from_string(ALERTS).render(defaults)
+    names = [rule["alert"] for rule in yaml.safe_load(text)["groups"][0]["rules"]]
+    assert names == ["SGLangServerDown", "SGLangServerStalled", "SGLangAcceptanceCollapsed", "SGLangThroughputLow"]
+    assert "DCGM" not in text
 
 
 def test_the_dashboard_is_whole() -> None:
