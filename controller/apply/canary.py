@@ -19,7 +19,7 @@ from controller.analysis.prediction import confirm, prediction_interval
 from controller.report.numbers import interval, plain, times
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from controller.analysis.model import Launch
     from controller.analysis.points import Point
@@ -214,8 +214,3 @@ def _miss(point: Point, ours: Sequence[Point], expected: Expectation) -> Miss | 
     found = confirm(ours, [point], (), confidence=expected.confidence)
     miss = found.misses[0] if found and found.misses else None
     return miss if miss and abs(miss.ln_speed) > math.log1p(expected.margin) else None
-
-
-def figures(levels: Sequence[LevelResult]) -> list[Mapping[str, Any]]:
-    """Return the canary for the history."""
-    return [level.as_json() for level in levels]

@@ -15,7 +15,7 @@ from controller.cli.deployment_progress import deployment_watcher
 from controller.cli.deployments import SCHEMA, make_deployer, rollback_command, show_end
 from controller.cli.options import debug_option, find_target, json_option, target_options
 from controller.exits import Exit, InputError
-from controller.paths import display
+from controller.paths import SIMULATOR_INVENTORY, display
 from controller.redaction import redact
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _target_of_the_sweep(directory: Path, inventory: Path | None, limit: str | N
     if not directory.is_dir():
         raise InputError(f"{directory} is not a directory; give the directory of a sweep.")
     plan, _ = read_sweep(directory)
-    if inventory is None and not plan.simulated:
+    if inventory is None and Path(plan.inventory) != SIMULATOR_INVENTORY:
         inventory = Path(plan.inventory)
     return inventory, limit or (None if plan.hosts else plan.limit)  # of a fleet, one at a time: --limit says which
 
