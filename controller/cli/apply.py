@@ -137,7 +137,7 @@ def _ask(evidence: Evidence, target: Target, path: Path, differences: Sequence[D
 
     Raises:
         InputError: nobody is there to answer.
-        Abort: the answer is no.
+        RefusedError: the answer is no.
     """
     lines = [f"{evidence.choice.arm} ({evidence.choice.verdict}) goes to {target.title}; written to {display(path)}:"]
     lines += [f"  {one.sentence}" for one in differences] or ["  no variable changes; the server is deployed again"]
@@ -147,4 +147,5 @@ def _ask(evidence: Evidence, target: Target, path: Path, differences: Sequence[D
         click.echo(line, err=True)
     if not sys.stdin.isatty():
         raise InputError("nobody is there to confirm this; give --yes to deploy without being asked.")
-    click.confirm("Deploy?", abort=True, err=True)
+    if not click.confirm("Deploy?", err=True):
+        raise RefusedError("not deployed, nothing was changed: the answer was no.")

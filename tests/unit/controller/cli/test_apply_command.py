@@ -128,6 +128,10 @@ def test_nobody_to_ask_is_bad_usage_and_shows_what_would_change(
     assert History(read_target(inventory)).deployments() == []
 
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("click.confirm", lambda *_, **__: False)
+    assert call("apply", sweep, "-i", inventory) == Exit.RUN_FAILED
+    assert "the answer was no" in capsys.readouterr().err
+    assert History(read_target(inventory)).deployments() == []
     monkeypatch.setattr("click.confirm", lambda *_, **__: True)
     assert call("apply", sweep, "-i", inventory, "--arm", "baseline", "--force") in (Exit.OK, Exit.RUN_FAILED)
     assert "no variable changes" not in capsys.readouterr().err
