@@ -16,7 +16,8 @@ from controller.fleet.leases import Alone
 from controller.lock import node_key
 from controller.paths import display
 from controller.sweep.files import PROMPTS
-from controller.sweep.prepare import describe, frozen_workload, write_sweep
+from controller.sweep.noise import known as known_noise
+from controller.sweep.prepare import GIVEN_NOISE, describe, frozen_workload, write_sweep
 from controller.sweep.results import read_sweep
 from controller.sweep.state import SweepState
 
@@ -43,7 +44,7 @@ class FleetContext:
 
 
 def fleet_plan(plan: Plan, targets: Sequence[Target]) -> Plan:
-    """Return a plan, made for the first host, for all of them.
+    """Return a plan, made for the first host, for all of them; the noise floor is the largest that is known of them.
 
     Raises:
         InputError: simulated and real hosts are mixed, or two names mean the same machine.
@@ -56,7 +57,12 @@ def fleet_plan(plan: Plan, targets: Sequence[Target]) -> Plan:
         if other != target.host:
             raise InputError(f"--hosts: {other} and {target.host} are the same machine (address, container, node).")
     names = tuple(target.host for target in targets)
-    return dataclasses.replace(plan, limit=",".join(names), hosts=names)
+    plan = dataclasses.replace(plan, limit=",".join(names), hosts=names)
+    noises = [noise for target in targets if (noise := known_noise(target))]
+    if plan.aa_source == GIVEN_NOISE or not noises:
+        return plan
+    worst = max(noises, key=lambda noise: noise.noise)
+    return dataclasses.replace(plan, aa_noise=worst.noise, aa_source=f"{worst.node}: {worst.source}")
 
 
 @dataclass(frozen=True, slots=True)

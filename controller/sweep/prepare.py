@@ -45,6 +45,8 @@ SIMULATED_BLOCKS = 3
 LEAST_RUNNING_REQUESTS = 16
 BUDGET_BLOCKS = 4
 """With a budget and no --max-blocks the stop rule may go up to this many times --blocks."""
+GIVEN_NOISE = "--aa-noise"
+"""Where a noise floor comes from that was not measured but given."""
 REPORTED_PACKAGES = ("ansible-core", "ansible-runner", "httpx")
 
 
@@ -154,7 +156,7 @@ def _noise(options: Options, target: Target) -> tuple[float | None, str]:
     if options.aa:
         return None, ""
     if options.aa_noise is not None:
-        return options.aa_noise, "--aa-noise"
+        return options.aa_noise, GIVEN_NOISE
     found = known_noise(target)
     return (found.noise, found.source) if found else (None, "")
 

@@ -16,6 +16,7 @@ from controller.cli.fleet_progress import FleetLines
 from controller.exits import Exit, InputError
 from controller.fleet.prepare import fleet_plan
 from controller.inventory import Target, read_fleet
+from controller.sweep.noise import Noise, keep
 from tests.unit.controller.sweep.fakes import plan
 
 if TYPE_CHECKING:
@@ -112,3 +113,16 @@ def test_progress_names_the_host(tmp_path: Path) -> None:
     assert "GPU 3 is full." in text
     assert "gpu1         note it is warm" in text
     assert "note      block 1 begins anew" in text
+
+
+def test_the_largest_noise_floor_of_the_hosts_counts(
+    inventory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    hosts = read_fleet(inventory, "lab")
+    for host, noise in zip(hosts, (0.01, 0.03), strict=True):
+        keep(host, Noise(noise, 5, (1,), "S0", "2026-01-01T00:00:00+00:00", host.title))
+    decided = fleet_plan(plan(), hosts)
+    assert decided.aa_noise == 0.03
+    assert decided.aa_source.startswith("gpu2 (192.0.2.2): A/A sweep S0")
+    assert fleet_plan(plan(aa_noise=0.02, aa_source="--aa-noise"), hosts).aa_noise == 0.02
