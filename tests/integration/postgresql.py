@@ -52,8 +52,8 @@ class Cluster:
     def start(cls) -> Cluster:
         # Not pytest's folder: the user postgres may not enter that of root, and a socket's path must be short.
         folder = Path(tempfile.mkdtemp(prefix="pg-"))
-        if os.geteuid() == 0:
-            shutil.chown(folder, _other_user())
+        if os.geteuid() == 0 and (user := _other_user()):
+            shutil.chown(folder, user)
         cluster = cls(folder)
         cluster._run("initdb", "--pgdata", str(cluster.data), "--username", "tester", "--auth", "trust", "--no-sync")
         cluster.begin()
