@@ -74,7 +74,7 @@ def _holder_line(holder: Holder) -> str:
             f"{holder.work} {holder.sweep_id} is running on {holder.node}: process {holder.pid} in {holder.directory}, "
             f"since {holder.since_text}"
         )
-    found = leftovers.find(Path(holder.directory))
+    found = leftovers.find(holder.place)
     cell = f" cell {found.cell}" if found and found.cell else ""
     return (
         f"the server of sweep {holder.sweep_id}{cell} on {holder.node} may still be running; its controller is gone. "
