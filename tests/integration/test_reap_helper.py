@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 USER = "sglang-reap-test"
 HELPER = Path("/usr/local/sbin/sglang-gpu-reap")
 INSTALLED = (HELPER, Path("/etc/sglang-gpu-reap.json"), Path("/etc/sudoers.d", USER))
-LIBRARY = Path("/usr/local/lib/sglang-gpu-reap")
 PYTHON = "/usr/bin/python3"
 
 
@@ -55,9 +54,9 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedNode]:
         assert installed.returncode == 0, installed.stdout + installed.stderr
         yield made
     finally:
-        made.stop()
+        if made.processes():
+            made.stop()
         subprocess.run(["userdel", "--remove", USER], capture_output=True, check=False)
-        shutil.rmtree(LIBRARY, ignore_errors=True)
         for path in INSTALLED:
             path.unlink(missing_ok=True)
 
@@ -82,14 +81,14 @@ def test_nothing_but_the_helper_is_allowed() -> None:
     assert as_user("sudo", "-n", str(HELPER), "--mode", "all").returncode != 0
     refused = as_user("sudo", "-n", str(HELPER), text=json.dumps({"mode": "all", "pct": "/tmp/evil"}))
     assert (refused.returncode, refused.stderr) == (2, "The helper does not let a caller choose pct.\n")
-    for path in [*INSTALLED, LIBRARY, *LIBRARY.rglob("*")]:
+    for path in INSTALLED:
         status = path.stat()
         assert status.st_uid == 0, path
         assert status.st_mode & 0o022 == 0, path
 
 
 def test_the_role_cleans_through_it(node: SimulatedNode, tmp_path: Path) -> None:
-    deployed = node.play("deploy.yml", {}, "--skip-tags", "preflight")
+    deployed = node.play("deploy.yml", {"sglang_server_speculative": False}, "--tags", "sglang_server,sglang_health")
     assert deployed.returncode == 0, deployed.stdout
     playbook = tmp_path / "clean.yml"
     playbook.write_text(
