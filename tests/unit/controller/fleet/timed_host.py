@@ -91,6 +91,7 @@ class TimedRunner:
             record_cell(self._journal, cell, attempt, CellState.FAILED, failure={"class": "unreachable"})
             return CellEnd(cell.cell_id, "failed", "no route to host", fatal=True)
         if self._host.failing_from is not None and number >= self._host.failing_from:
+            time.sleep(self._host.seconds)
             record_cell(self._journal, cell, attempt, CellState.FAILED, failure={"class": "oom"})
             return CellEnd(cell.cell_id, "failed", "GPU 3 is full.")
         deadline = time.monotonic() + self._host.length(cell.cell_id)
