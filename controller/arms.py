@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controller.exits import InputError
+from controller.redaction import split_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -158,7 +159,7 @@ def build_arms(
     """Return the arms of a sweep, the baseline first.
 
     Raises:
-        InputError: two arms of one name, or no arm at all.
+        InputError: two arms of one name, no arm at all, or a secret in one.
     """
     arms = [baseline()] if with_baseline else []
     arms += [steps_arm(count) for count in steps]
@@ -172,7 +173,19 @@ def build_arms(
             raise InputError(f"two arms are called {name!r}; give each --arm, and each arm of a file, its own name.")
     if not arms:
         raise InputError("nothing to measure: give --steps, --adaptive, --arm or --arms-file.")
+    for arm in arms:
+        _refuse_secrets(arm)
     return tuple(arms)
+
+
+def _refuse_secrets(arm: Arm) -> None:
+    """A plan and its reports say what an arm changes, so no secret may be among that."""
+    _, secrets = split_secrets({**arm.settings, **arm.flags, **arm.environment})
+    if secrets:
+        raise InputError(
+            f"arm {arm.name!r} sets {', '.join(secrets)}, which looks like a secret, and plans and reports show what "
+            "an arm sets; put it into the inventory, where all arms get it."
+        )
 
 
 def _given(values: Mapping[str, Any]) -> list[tuple[str, Any]]:

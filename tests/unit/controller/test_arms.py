@@ -103,6 +103,20 @@ def test_two_arms_of_one_name_and_none_at_all_are_refused() -> None:
         build_arms((), with_baseline=False)
 
 
+@pytest.mark.parametrize(
+    ("arm", "name"),
+    [
+        ("a=HF_TOKEN:x", "HF_TOKEN"),
+        ("a=--admin-api-key:x", "admin-api-key"),
+        ("a=sglang_server_api_key:x", "sglang_server_api_key"),
+        ("a=HTTPS_PROXY:http://user:word@proxy", "HTTPS_PROXY"),
+    ],
+)
+def test_a_secret_is_no_part_of_an_arm(arm: str, name: str) -> None:
+    with pytest.raises(InputError, match=f"sets (--)?{name}, which looks like a secret"):
+        build_arms([], extra=[arm])
+
+
 def test_an_arm_says_what_it_changes() -> None:
     assert baseline().words() == "speculative False"
     arm = parse_arm("x=steps:3,--attention-backend:triton,--flag,--gone:,NCCL_PROTO:LL,NCCL_ALGO:")
