@@ -79,14 +79,14 @@ def steps_arm(steps: int) -> Arm:
     )
 
 
-def adaptive_arm(steps: int) -> Arm:
-    """Return the arm in which the server chooses the steps itself, starting from ``steps``."""
+def adaptive_arm() -> Arm:
+    """Return the arm in which the server chooses the steps itself, from where SGLang itself would begin."""
     return Arm(
         "adaptive",
         {
             "sglang_server_speculative": True,
             "sglang_server_speculative_adaptive": True,
-            "sglang_server_speculative_num_steps": steps,
+            "sglang_server_speculative_num_steps": ADAPTIVE_START,
         },
     )
 
@@ -164,7 +164,7 @@ def build_arms(
     arms = [baseline()] if with_baseline else []
     arms += [steps_arm(count) for count in steps]
     if adaptive:
-        arms.append(adaptive_arm(max(steps, default=3)))
+        arms.append(adaptive_arm())
     arms += [parse_arm(text) for text in extra]
     arms += from_files
     names = [arm.name for arm in arms]
