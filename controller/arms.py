@@ -17,6 +17,9 @@ BASELINE_AGAIN = "baseline-again"
 """The second arm of an A/A sweep."""
 MAX_STEPS = 64
 """More drafted tokens than this is a typing mistake: acceptance never reaches so far."""
+ADAPTIVE_START = 3
+"""SGLang refuses a start that is not among its candidates, 0, 1, 3 and 7 by default; its own choice is 3
+(srt/speculative/adaptive_spec_params.py, 0.5.15)."""
 
 ARM_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 ENVIRONMENT_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
