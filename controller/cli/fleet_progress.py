@@ -30,7 +30,8 @@ class FleetLines:
         """Say what is going to run."""
         self._width, self._left = max(map(len, plan.hosts), default=0), len(pending)
         simulated = " (every figure is a simulated one)" if plan.simulated else ""
-        self.say(f"sweep {plan.sweep_id} on {len(plan.hosts)} hosts: {escape(', '.join(plan.hosts))}{simulated}")
+        count = "1 host" if len(plan.hosts) == 1 else f"{len(plan.hosts)} hosts"
+        self.say(f"sweep {plan.sweep_id} on {count}: {escape(', '.join(plan.hosts))}{simulated}")
         names = ", ".join(arm.name for arm in plan.arms)
         self.say(
             f"{len(pending)} launches to do: {len(plan.arms)} arms ({escape(names)}) x {plan.blocks} blocks, "

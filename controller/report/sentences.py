@@ -105,6 +105,7 @@ def hosts_sentences(level: LevelAnalysis) -> list[str]:
         known = f" (p = {plain(arm.p_value, 3)} for the same on all)" if arm.p_value is not None else ""
         by_host = ", ".join(f"{host} {(speedup.value - 1) * 100:+.1f} %" for host, speedup in arm.by_host)
         lines.append(f"{arm.arm} by host: {by_host}{known}.")
+    lines.append("Warnings about scatter, drift and outliers give speeds as if all hosts were as fast as their mean.")
     return lines
 
 
