@@ -7,72 +7,29 @@ misses its canary or is interrupted takes itself back; one that is killed is fou
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from controller.apply.change import Change, End
 from controller.apply.errors import RefusedError
 from controller.apply.history import Deployment, Destination, History, destination, whoever
+from controller.apply.holding import Work, holding
 from controller.apply.launching import Launched
-from controller.exits import Exit, InputError, JournalError
-from controller.lock import NodeLock, node_key
+from controller.exits import ControllerError, Exit, InputError, JournalError
 from controller.process import start_ticks
-from controller.sweep import leftovers
-from controller.sweep.interrupt import Interrupts, StopAskedError
-from controller.sweep.leftovers import RunningNote
+from controller.sweep.interrupt import StopAskedError
 from controller.sweep.settings import PREPARING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from controller.apply.host_vars import HostVars
     from controller.apply.ports import DeploymentWatcher, Proof, Prover
     from controller.inventory import Target
-    from controller.journal import Journal
-    from controller.lock import Holder
+    from controller.sweep.leftovers import RunningNote
     from controller.sweep.ports import PlaybookRunner
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What is to be deployed.
-
-    Attributes:
-        content: What the inventory is to hold.
-        settings: Its variables.
-        about: Fields of :class:`~controller.apply.history.Deployment` about the sweep.
-    """
-
-    content: str | None
-    settings: Mapping[str, Any]
-    about: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """How a deployment ended: its outcome, sentences for the operator, and how often a server was launched."""
-
-    number: int
-    outcome: str
-    exit_code: Exit
-    sentences: tuple[str, ...]
-    launches: int
-    canary: Sequence[Mapping[str, Any]] = ()
-    file: str = ""
-
-
-@dataclass(slots=True)
-class _Work:
-    """What the holder of the lock works with."""
-
-    journal: Journal
-    interrupts: Interrupts
-    number: int = 0
-    launches: int = 0
-    settled: bool = True
-    """Whether the server and the history agree; else the note of the lock stays behind."""
-    leftover: leftovers.Leftover | None = None
 
 
 @dataclass(slots=True)
@@ -114,7 +71,9 @@ class Deployer:
             except StopAskedError:
                 return self._take_back(work, held, "it was interrupted", touched=True, code=Exit.INTERRUPTED)
             except BaseException as error:  # a full disk, bad input, a fault of ours: nothing half done may stay
-                self._take_back(work, held, f"{error}".rstrip("."), touched=work.launches > 0)
+                end = self._take_back(work, held, f"{error}".rstrip("."), touched=work.launches > 0)
+                if end.outcome == "failed":
+                    self.watcher.note(end.sentences[-1])
                 raise
 
     def refuse_on_top_of_another(self) -> None:
@@ -141,9 +100,14 @@ class Deployer:
             change = Change(to.content, to.settings, {"destination": to.name, "simulated": self.target.simulated})
             self._begin(work, "rollback", change, self.host_vars.read())
             # What served until a moment ago is prepared, and when no server may run, every second counts.
-            return self._roll_back(work, to, known, prepare=known[-1].outcome not in (None, "failed"))
+            prepare = known[-1].outcome not in (None, "failed")
+            try:
+                return self._roll_back(work, to, known, prepare=prepare)
+            except BaseException as error:
+                self._try_to_record(work, "failed", reason=f"{error}".rstrip("."))
+                raise
 
-    def _apply(self, work: _Work, change: Change, held: str | None, prove: Prover) -> End:
+    def _apply(self, work: Work, change: Change, held: str | None, prove: Prover) -> End:
         self.watcher.step(f"writing {len(change.settings)} variables to {self.host_vars.path}")
         self.host_vars.write(change.content)
         self._step(work, "written")
@@ -166,10 +130,10 @@ class Deployer:
             reason = "; ".join(proof.objections)
             return self._take_back(work, held, reason, touched=True, figures=figures, notes=proof.notes)
         work.journal.append("applied", number=work.number)
-        self._settle(work)
+        work.settle()
         return self._applied(work, proof, figures)
 
-    def _applied(self, work: _Work, proof: Proof, figures: Sequence[Mapping[str, Any]]) -> End:
+    def _applied(self, work: Work, proof: Proof, figures: Sequence[Mapping[str, Any]]) -> End:
         sentences = (
             *(f"canary at {level.sentence}" for level in proof.levels),
             *(f"note: {text}." for level in proof.levels for text in level.notes),
@@ -179,7 +143,7 @@ class Deployer:
         self.watcher.ended("applied", self._title)
         return End(work.number, "applied", Exit.OK, sentences, work.launches, figures, str(self.host_vars.path))
 
-    def _roll_back(self, work: _Work, to: Destination, known: Sequence[Deployment], *, prepare: bool) -> End:
+    def _roll_back(self, work: Work, to: Destination, known: Sequence[Deployment], *, prepare: bool) -> End:
         self.watcher.step(f"writing what {self.host_vars.path} held: {to.name}")
         self.host_vars.write(to.content)
         self._step(work, "written")
@@ -197,14 +161,14 @@ class Deployer:
         for one in (one for one in known if one.cut_off):
             work.journal.append("rolled_back", number=one.number, reason=f"taken back by deployment {work.number}")
         work.journal.append("applied", number=work.number)
-        self._settle(work)
+        work.settle()
         self.watcher.ended("applied", self._title)
         sentence = f"{self.target.title} serves with the settings of {to.name}; its health was verified."
         return End(work.number, "applied", Exit.OK, (sentence,), work.launches, (), str(self.host_vars.path))
 
     def _take_back(
         self,
-        work: _Work,
+        work: Work,
         held: str | None,
         reason: str,
         *,
@@ -221,7 +185,7 @@ class Deployer:
             self.host_vars.write(held)
             if touched:
                 trouble = self._launch(work, "restart", cancellable=False).trouble
-        except (InputError, OSError) as error:
+        except (ControllerError, OSError) as error:
             trouble = str(error).rstrip(".")
         remarks = tuple(f"note: {text}." for text in notes)
         if trouble:
@@ -231,19 +195,19 @@ class Deployer:
             last = f"{self._title} failed and the server may be down: {whole}. When that is put right: {self.command}"
             return End(work.number, "failed", Exit.TARGET, (*remarks, last), work.launches, figures)
         self._try_to_record(work, "rolled_back", reason=reason)
-        self._settle(work)
+        work.settle()
         self.watcher.ended("rolled back", reason)
         now = "serves again, its health verified" if touched else "was not touched"
         last = f"{self._title} was rolled back: {reason}. On {self.target.title} the server of before {now}."
         return End(work.number, "rolled_back", code, (*remarks, last), work.launches, figures)
 
-    def _try_to_record(self, work: _Work, kind: str, **fields: object) -> None:
+    def _try_to_record(self, work: Work, kind: str, **fields: object) -> None:
         try:
             work.journal.append(kind, number=work.number, **fields)
         except JournalError as error:
             self.watcher.note(f"going on without a record: {error.sentence}")
 
-    def _begin(self, work: _Work, action: str, change: Change, held: str | None) -> None:
+    def _begin(self, work: Work, action: str, change: Change, held: str | None) -> None:
         known = self.history.deployments()
         work.number = known[-1].number + 1 if known else 1
         work.journal.append(
@@ -265,16 +229,10 @@ class Deployer:
         self._title = self.note.sweep_id = self.history.deployments()[-1].title
         self.watcher.began(self._title)
 
-    def _step(self, work: _Work, name: str) -> None:
+    def _step(self, work: Work, name: str) -> None:
         work.journal.append("step", number=work.number, step=name)
 
-    def _settle(self, work: _Work) -> None:
-        """Nothing is half done any more, neither of this deployment nor of what was cut off before it."""
-        work.settled = True
-        if work.leftover is not None and work.launches:
-            RunningNote(work.leftover.directory, work.leftover.sweep_id).remove()
-
-    def _launch(self, work: _Work, playbook: str, *, cancellable: bool = True) -> Launched:
+    def _launch(self, work: Work, playbook: str, *, cancellable: bool = True) -> Launched:
         if cancellable:  # taking back has a step of its own
             self._step(work, "launching")
         self.watcher.step(f"running playbooks/{playbook}.yml")
@@ -290,7 +248,7 @@ class Deployer:
             work.launches -= 1
         return launched
 
-    def _prepare(self, work: _Work) -> bool:
+    def _prepare(self, work: Work) -> bool:
         """Prepare draft model and NCCL for settings of an earlier day; return whether that was interrupted."""
         self.watcher.step("preparing draft model and NCCL")
         played = self.playbooks.run(
@@ -317,50 +275,23 @@ class Deployer:
                 f"(found: {', '.join(str(seen.get(name)) for name in wrong)}); take it out there and apply again."
             )
 
-    def _end_what_runs(self, work: _Work) -> None:
-        """End the Ansible that a killed sweep or deployment left, before anything else touches the node."""
-        if work.leftover is None:
-            return
-        ended = leftovers.finish(work.leftover)
-        if ended:
-            self.watcher.note(f"ended {len(ended)} processes of Ansible that a killed controller left behind")
+    def _holding(self, what: str) -> AbstractContextManager[Work]:
+        return holding(
+            self.target,
+            self.history,
+            self.note,
+            what,
+            last_words=self._last_words,
+            on_asked=lambda: self.watcher.note("stopping: nothing half done will stay"),
+            lock_directory=self.lock_directory,
+        )
 
-    @contextmanager
-    def _holding(self, what: str) -> Iterator[_Work]:
-        """Hold the node, the history and the signals."""
-        lock = NodeLock(node_key(self.target.lock_identity), self.target.title, self.lock_directory)
-        lock.acquire(what, self.history.directory, work="deployment")
-        before = lock.predecessor
-        work: _Work | None = None
-        try:
-            with (
-                self.history.open() as journal,
-                Interrupts(
-                    self._last_words, lambda: self.watcher.note("stopping: nothing half done will stay")
-                ) as asked,
-            ):
-                work = _Work(journal, asked, leftover=_leftover_of(before))
-                yield work
-        finally:
-            self._let_go(lock, before, work)
-
-    def _let_go(self, lock: NodeLock, before: Holder | None, work: _Work | None) -> None:
-        if work is not None and not work.settled:
-            lock.abandon()
-            return
-        launched = work is not None and work.launches > 0
-        if launched or before is None or before.alive:
-            self.note.remove()
-            lock.release()
-        else:
-            lock.restore(before)
+    def _end_what_runs(self, work: Work) -> None:
+        if ended := work.end_what_runs():
+            self.watcher.note(f"ended {ended} processes of Ansible that a killed controller left behind")
 
     def _last_words(self) -> str:
         return (
             f"quit at once: {self._title or 'the deployment'} is unfinished on {self.target.title}: the old server may "
             f"run, the new one, or none. Take it back with: {self.command}"
         )
-
-
-def _leftover_of(before: Holder | None) -> leftovers.Leftover | None:
-    return leftovers.find(before.place) if before is not None and not before.alive else None

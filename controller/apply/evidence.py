@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apply.base_variables import variables_without_ours
 from controller.apply.canary import Expectation, ask, judge
+from controller.apply.change import Change
 from controller.apply.choice import Choice, choose
-from controller.apply.deployer import Change
 from controller.apply.errors import RefusedError
 from controller.apply.history import date, whoever
 from controller.apply.host_vars import HostVars, rendered, settings_in

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from controller.apply.deployer import Deployer, End
+from controller.apply.deployer import Deployer
 from controller.apply.history import History
 from controller.apply.host_vars import HostVars
 from controller.inventory import read_target
@@ -20,6 +20,7 @@ from controller.sweep.leftovers import RunningNote
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controller.apply.change import End
     from controller.apply.ports import DeploymentWatcher
     from controller.inventory import Target
 

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.apply.canary import LevelResult
-from controller.apply.deployer import Change, Deployer, End
+from controller.apply.change import Change, End
+from controller.apply.deployer import Deployer
 from controller.apply.errors import RefusedError
 from controller.apply.history import History
 from controller.apply.host_vars import HostVars, settings_in
 from controller.apply.ports import Proof
-from controller.exits import Exit, InputError, JournalError, LockedError
+from controller.exits import Exit, InputError, JournalError, LockedError, TargetError
 from controller.inventory import Target
 from controller.journal import Journal
 from controller.lock import NodeLock, holders, node_key
@@ -273,6 +274,23 @@ def test_host_vars_that_cannot_be_put_back_are_a_failure(one: Deployer, monkeypa
     end = one.apply(CHANGE, bad)
     assert (end.outcome, end.exit_code) == ("failed", Exit.TARGET)
     assert "taking it back failed: read-only" in end.sentences[-1]
+
+
+def test_a_playbook_that_cannot_even_be_run_is_a_failure_that_is_told(one: Deployer) -> None:
+    def full() -> PlaybookRun:
+        raise TargetError("cannot keep Ansible's files: No space left on device.")
+
+    fake(one).answers = {"deploy": full, "restart": full}
+    with pytest.raises(TargetError, match="No space left"):
+        one.apply(CHANGE, good)
+    assert outcomes(one) == ["failed"]
+    assert any("controller rollback" in text for text in one.watcher.notes)  # type: ignore[attr-defined]
+    with pytest.raises(TargetError, match="No space left"):
+        one.rollback("last")
+    assert outcomes(one) == ["failed", "failed"]
+    fake(one).answers.clear()
+    assert one.rollback("last").outcome == "applied"
+    assert steps_in(one.host_vars) == 1
 
 
 def cut_off(one: Deployer, step: str = "launching") -> None:
