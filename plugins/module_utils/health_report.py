@@ -60,6 +60,9 @@ def failure(
         found = known_failure("spec-args", "", phase, "read the log: exit status 2 is that of a refused command line")
     if found.failure_class == UNKNOWN and not found.cause and evidence is not None and evidence["spinning"]:
         found = _of_busy_gpus(found, phase, len(evidence["gpus"]))
+    stopped = stall_evidence.stopped_processes(evidence) if evidence else []
+    if found.failure_class == UNKNOWN and not found.cause and stopped:
+        found = _of_stopped(found, stopped)
     return {
         "class": found.failure_class,
         "phase": phase if found.phase in (NO_PHASE, "starting") else found.phase,
@@ -79,6 +82,18 @@ def _of_busy_gpus(found: Diagnosis, phase: str, gpus: int) -> Diagnosis:
     if gpus < 2 or phase not in _COLLECTIVE_PHASES:
         return found
     return dataclasses.replace(known_failure("p2p-hang", _SPINNING, phase), confidence=MEDIUM)
+
+
+def _of_stopped(found: Diagnosis, stopped: Sequence[Dict[str, Any]]) -> Diagnosis:
+    """Return that a signal holds processes, which nothing in a log can tell."""
+    pids = " ".join(str(process["pid"]) for process in stopped)
+    names = ", ".join(f"{process['name']} ({process['pid']})" for process in stopped[:3])
+    more = f" and {len(stopped) - 3} more" if len(stopped) > 3 else ""
+    return dataclasses.replace(
+        found,
+        cause=f"a signal (SIGSTOP) or a debugger holds {names}{more}",
+        remedy=f"find out who did that and let go on with `kill -CONT {pids}` on the target, or restart the server",
+    )
 
 
 def sentence(reason: str, elapsed_s: float, failed: Dict[str, Any], silent_s: float) -> str:

@@ -84,6 +84,11 @@ def summary(evidence: Dict[str, Any]) -> str:
     return ", ".join(words)
 
 
+def stopped_processes(evidence: Dict[str, Any]) -> List[Dict[str, Any]]:
+    """Return the processes that a signal or a debugger holds (state T or t)."""
+    return [process for process in evidence["processes"] if process["state"] in {"T", "t"}]
+
+
 def _number(text: str) -> Optional[float]:
     try:
         return float(text)

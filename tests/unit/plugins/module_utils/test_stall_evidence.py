@@ -148,6 +148,27 @@ def test_busy_gpus_alone_do_not_say_that_peers_hang(phase: str, gpus: str) -> No
     assert failure(phase=phase, evidence=evidence)["class"] == "unknown"
 
 
+def test_a_stopped_rank_is_named_with_the_way_out() -> None:
+    ranks = [
+        {
+            "pid": 40 + rank,
+            "name": f"sglang::scheduler_TP{rank}",
+            "state": state,
+            "wait_channel": "",
+            "threads_in_d_state": 0,
+        }
+        for rank, state in enumerate("STTTT")
+    ]
+    evidence = {"gpus": [], "spinning": False, "processes": ranks, "stack": [], "notes": []}
+    failed = failure(evidence=evidence)
+    assert failed["class"] == "unknown"
+    assert (
+        "holds sglang::scheduler_TP1 (41), sglang::scheduler_TP2 (42), sglang::scheduler_TP3 (43) and 1 more"
+        in failed["cause"]
+    )
+    assert "kill -CONT 41 42 43 44" in failed["remedy"]
+
+
 def test_a_server_that_served_and_died_is_not_called_healthy() -> None:
     lines = ["[2026-01-01 00:00:00] The server is fired up and ready to roll!"]
     assert failure(lines=lines, phase="serving")["class"] == "unknown"
