@@ -26,15 +26,14 @@ class DecodeStatistics:
         self._steps = steps
         self._largest_graph = largest_graph
         self._forwards = 0
-        self._tokens = 0
-        self._verified = 0
         self._last_decode = time.monotonic()
         self._last_prefill = time.monotonic()
         self._state: dict[str, Any] = {}
         self.reset()
 
     def reset(self) -> None:
-        """Forget what ``/flush_cache`` forgets: the cumulative acceptance."""
+        """Forget what ``/flush_cache`` forgets: the cumulative acceptance, and the steps since the last line."""
+        self._since_flush = self._tokens = self._verified = 0
         self._all_tokens = 0
         self._all_verified = 0
         self._state = {
@@ -72,10 +71,11 @@ class DecodeStatistics:
     def step(self, running: Sequence[Request], queued: int, now: float) -> bool:
         """Count one decode forward, log every interval and say whether this was one."""
         self._forwards += 1
+        self._since_flush += 1
         unfinished = [request for request in running if request.finish_reason() is None]
         used = sum(request.prompt_tokens + request.completion_tokens for request in unfinished)
         self._state.update(running=len(unfinished), queued=queued, used_tokens=used)
-        if self._forwards % self._interval:
+        if self._since_flush % self._interval:
             return False
         throughput = self._tokens / max(now - self._last_decode, 1e-6)
         self._last_decode = now
