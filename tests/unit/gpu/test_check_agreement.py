@@ -95,3 +95,12 @@ def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
 
 def test_a_figure_is_own_by_server() -> None:
     assert Compared("b01", "S", "log", 99.0, 100.0).ratio == pytest.approx(0.99)
+
+
+def test_counters_of_the_real_server_are_read() -> None:
+    text = (Path(__file__).parents[2] / "data" / "sglang-0.5.15" / "metrics-eagle3.txt").read_text()
+    counts = parse(text, 0.0).counts
+    assert counts.requests > 0
+    assert counts.verify_steps > 0
+    assert counts.generated > counts.verify_steps
+    assert counts.decode_s == pytest.approx(1.897969768)

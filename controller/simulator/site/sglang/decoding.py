@@ -143,6 +143,7 @@ class DecodeLoop:
         elif kind == "flush":
             self._next_run()
             self._statistics.reset()
+            self._log("Cache flushed successfully!")
             self._connection.send({"kind": "flushed"})
         else:
             self._shut_down = True

@@ -29,7 +29,7 @@ class Metrics:
             self._values.update(
                 {"sglang:spec_num_steps": speculative[0], "sglang:spec_num_draft_tokens": speculative[1]}
             )
-        self._observations: dict[str, list[float]] = {}
+        self._observations: dict[str, list[tuple[float, int]]] = {}
         self._requests: dict[tuple[str, str], int] = {}
         self._responses: dict[tuple[str, str, int], int] = {}
         self._active: dict[tuple[str, str], int] = {}
@@ -63,13 +63,14 @@ class Metrics:
         self._observe("sglang:uncached_prompt_tokens_histogram", prompt - cached)
         self._observe("sglang:generation_tokens_histogram", made)
         if made > 1:
-            self._observe("sglang:inter_token_latency_seconds", (seconds - first_token) / (made - 1))
+            # Each token of a chunk counts by itself, with its share of the pause.
+            self._observe("sglang:inter_token_latency_seconds", (seconds - first_token) / (made - 1), made - 1)
 
     def _add(self, name: str, amount: float) -> None:
         self._values[name] = self._values.get(name, 0.0) + amount
 
-    def _observe(self, name: str, value: float) -> None:
-        self._observations.setdefault(name, []).append(value)
+    def _observe(self, name: str, value: float, times: int = 1) -> None:
+        self._observations.setdefault(name, []).append((value, times))
 
     def render(self, statistics: dict[str, Any]) -> str:
         """Return the exposition text; ``statistics`` is the scheduler's last snapshot."""
@@ -119,11 +120,12 @@ class Metrics:
         for fixed in family["labels"]:
             labels = self._labels(fixed)
             for bound in family.get("buckets", []):
-                count = sum(value <= float(bound) for value in observed)
+                count = sum(times for value, times in observed if value <= float(bound))
                 lines.append(_line(f"{name}_bucket", {**labels, "le": bound}, count))
-            lines.append(_line(f"{name}_bucket", {**labels, "le": "+Inf"}, len(observed)))
-            lines.append(_line(f"{name}_sum", labels, sum(observed)))
-            lines.append(_line(f"{name}_count", labels, len(observed)))
+            count = sum(times for _, times in observed)
+            lines.append(_line(f"{name}_bucket", {**labels, "le": "+Inf"}, count))
+            lines.append(_line(f"{name}_sum", labels, sum(value * times for value, times in observed)))
+            lines.append(_line(f"{name}_count", labels, count))
         return lines
 
 
