@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from controller.exits import Exit
 from controller.fleet import identity
 from controller.fleet.crew import Crew
 from controller.fleet.ending import FleetEnding, ended, raise_refusal
@@ -74,11 +75,13 @@ class FleetSweep:
             try:
                 self._open_hosts()
                 self._drive()
-            except BaseException:
+            except BaseException as error:
+                # Nothing more is journaled: the journal itself may be the trouble.
+                self._ending.refused = self._ending.refused or (Exit.RUN_FAILED, str(error))
                 self._leave_all(interrupt=True)
                 raise
             else:
-                self._leave_all(interrupt=self._interrupts.asked)
+                self._leave_all(interrupt=self._interrupts.asked or self._ending.refused is not None)
             finally:
                 self._crew.end()
                 self.leases.close()
@@ -210,7 +213,7 @@ class FleetSweep:
     def _has_left(self, host: str, trouble: str) -> None:
         if trouble:
             self._ending.not_stopped[host] = trouble
-        if host not in self._ending.lost:
+        if host not in self._ending.lost or self._ending.refused:
             return
         for number in self._schedule.host_lost(host):
             self._ending.failed -= {cell.cell_id for cell in self._schedule.blocks[number].cells}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.arms import build_arms
-from controller.exits import Exit, JournalError
+from controller.exits import Exit, JournalError, LockedError
 from controller.fleet.coordinator import FleetSweep
 from controller.fleet.identity import HostsDifferError
 from controller.journal import read_journal
@@ -213,6 +213,14 @@ def test_a_killed_controller_takes_its_hosts_with_it(tmp_path: Path) -> None:
     assert not any(_alive(pid) for pid in children)
     assert run(tmp_path / "s", {"a": TimedHost(), "b": TimedHost()}).exit_code is Exit.OK
     check(tmp_path / "s")
+
+
+def test_a_host_that_refuses_ends_the_whole_sweep_at_once(tmp_path: Path) -> None:
+    started_at = time.monotonic()
+    with pytest.raises(LockedError, match=r"a: another sweep holds it\."):
+        run(tmp_path / "s", {"a": TimedHost(locked_at=0), "b": TimedHost(30.0)})
+    assert time.monotonic() - started_at < 20  # "b" did not finish its launch of half a minute
+    assert state_of(tmp_path / "s").host("a").lost == ""
 
 
 def test_a_journal_that_cannot_be_written_ends_the_sweep(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from controller.exits import TargetError
+from controller.exits import LockedError, TargetError
 from controller.fleet.ports import CellEnd
 from controller.sweep.entries import record_cell
 from controller.sweep.ports import SilentWatcher
@@ -35,6 +35,7 @@ class TimedHost:
         dies_after_s: Its process is killed (SIGKILL) so many seconds after it was taken.
         unreachable_at: The n-th launch finds no host any more (counted from 0).
         failing_from: From the n-th launch on everything fails.
+        locked_at: At the n-th launch it refuses the whole sweep.
         identity: What it is made of.
     """
 
@@ -44,6 +45,7 @@ class TimedHost:
     unreachable_at: int | None = None
     failing_from: int | None = None
     never_opens: bool = False
+    locked_at: int | None = None
     identity: Mapping[str, str] = field(default_factory=dict)
 
     def length(self, cell_id: str) -> float:
@@ -87,6 +89,8 @@ class TimedRunner:
         record_cell(self._journal, cell, attempt, CellState.LAUNCHING)
         record_cell(self._journal, cell, attempt, CellState.READY)
         record_cell(self._journal, cell, attempt, CellState.MEASURING)
+        if number == self._host.locked_at:
+            raise LockedError("another sweep holds it.")
         if number == self._host.unreachable_at:
             record_cell(self._journal, cell, attempt, CellState.FAILED, failure={"class": "unreachable"})
             return CellEnd(cell.cell_id, "failed", "no route to host", fatal=True)
