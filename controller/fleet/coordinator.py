@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from controller.sweep.ending import SweepEnd
 
 WAIT_S = 0.5
+FIRST = "the hosts of the first controller"
 FAILING = "its launches fail although the same arms work on other hosts"
 
 
@@ -107,13 +108,19 @@ class FleetSweep:
             for host, message in self._crew.messages(WAIT_S):
                 self._take_in(host, message)
             waiting &= set(self._schedule.living) - set(self._identities)
-        differing = identity.differences(self._identities)
+        differing = identity.differences(self._everybodys_identities())
         if not differing or self._over:
             return
         if not self.accept_changes:
             raise identity.refusal(differing)
         self._journal.append("hosts_differ", differences=differing)
         self.watcher.note(f"going on although the hosts are not alike: {identity.sentence(differing)}")
+
+    def _everybodys_identities(self) -> dict[str, Mapping[str, str]]:
+        """Return what our hosts are made of, and those of the controller that was first when there are several."""
+        ours = dict(self._identities)
+        known = self.leases.agree(next(iter(ours.values()))) if ours else {}
+        return {FIRST: known, **ours} if known else ours
 
     def _drive(self) -> None:
         """Until nothing is left to do, here or at another controller."""

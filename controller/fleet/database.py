@@ -22,6 +22,7 @@ CREATE TABLE IF NOT EXISTS sweep_plan (
   sweep_id text PRIMARY KEY,
   created  timestamptz NOT NULL DEFAULT now(),
   plan     json NOT NULL,
+  identity json,
   prompts  text NOT NULL
 );
 CREATE TABLE IF NOT EXISTS sweep_block (

@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING
 from controller.fleet.ports import Others
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 class Alone:
     """No other controller works on this sweep."""
 
     interval_s = 3600.0
+
+    def agree(self, identity: Mapping[str, str]) -> Mapping[str, str]:
+        """Return nothing: nobody else has hosts."""
+        del identity
+        return {}
 
     def keep(self, blocks: Sequence[int]) -> set[int]:
         """Return all of them."""

@@ -70,6 +70,9 @@ class Leases(Protocol):
     def interval_s(self) -> float:
         """How often :meth:`renew` and :meth:`others` want to be called, in seconds."""
 
+    def agree(self, identity: Mapping[str, str]) -> Mapping[str, str]:
+        """Return what the hosts of the first controller are made of, ours when this is the first; empty when alone."""
+
     def keep(self, blocks: Sequence[int]) -> set[int]:
         """Return which of the blocks that this controller has launches of are still its own."""
 

@@ -6,6 +6,7 @@ controller that was cut off and comes back late finds that its launches count no
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,7 +14,7 @@ from controller.fleet.database import connect, driver, first_connection
 from controller.fleet.ports import Others
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from psycopg import Connection
 
@@ -47,6 +48,9 @@ WHERE sweep_id = %(sweep)s AND block = %(block)s AND holder = %(me)s AND token =
 GIVE_BACK = """
 UPDATE sweep_block SET state = 'open', lease_until = NULL
 WHERE sweep_id = %(sweep)s AND block = %(block)s AND holder = %(me)s AND token = %(token)s::integer AND state = 'leased'
+"""
+AGREE = """
+UPDATE sweep_plan SET identity = coalesce(identity, %(identity)s::json) WHERE sweep_id = %(sweep)s RETURNING identity
 """
 KEEP = """
 SELECT block FROM sweep_block WHERE sweep_id = %(sweep)s AND holder = %(me)s AND block = ANY(%(blocks)s::integer[])
@@ -84,6 +88,11 @@ class SharedLeases:
     def interval_s(self) -> float:
         """Seconds between heartbeats."""
         return self._lease_s / HEARTBEATS_A_LEASE
+
+    def agree(self, identity: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the identity of the first controller's hosts; ours becomes that when there is none yet."""
+        found = self._rows(AGREE, identity=json.dumps(dict(identity)))
+        return dict(found[0][0]) if found else {}
 
     def keep(self, blocks: Sequence[int]) -> set[int]:
         """Return which of the blocks nobody else has taken or done since; all of them while nobody can say."""

@@ -14,6 +14,7 @@ import pytest
 
 from controller.exits import Exit, InputError, TargetError
 from controller.fleet.coordinator import FleetSweep
+from controller.fleet.identity import HostsDifferError
 from controller.fleet.shared_leases import SharedLeases
 from controller.fleet.shared_plan import for_hosts, join, publish, same_plan
 from controller.load.workload import load as load_workload
@@ -169,6 +170,17 @@ def controller(database: Cluster, directory: Path, hosts: dict[str, TimedHost], 
     decided, state = read_sweep(directory)
     found = SharedLeases(database.url, "S1", directory.name, lease_s=lease_s)
     return FleetSweep(decided, directory, state, hosts, Heard(), leases=found).run()
+
+
+def test_hosts_that_differ_from_those_of_the_first_controller_are_refused(database: Cluster, tmp_path: Path) -> None:
+    shared(database, blocks=1)
+    new = TimedHost(identity={"driver": "580", "GPUs": "GPU-1"})
+    assert controller(database, tmp_path / "one", {"a": new}).exit_code is Exit.OK
+    old = TimedHost(identity={"driver": "570", "GPUs": "GPU-2"})
+    with pytest.raises(HostsDifferError, match="on b driver is 570, not 580"):
+        controller(database, tmp_path / "two", {"b": old})
+    like_it = TimedHost(identity={"driver": "580", "GPUs": "GPU-3"})
+    assert controller(database, tmp_path / "three", {"c": like_it}).exit_code is Exit.OK
 
 
 SCRIPT = """

@@ -82,6 +82,7 @@ def test_a_sweep_of_one_host_is_not_resumed_as_a_fleet(tmp_path: Path) -> None:
 
 def test_a_controller_that_is_alone_has_every_block() -> None:
     alone = Alone()
+    assert alone.agree({"driver": "580"}) == {}
     assert alone.keep([1, 2]) == {1, 2}
     assert alone.take("a", [3, 1]) == 3
     assert alone.take("a", []) is None
