@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Set, Tuple, Union
 
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.launch_clock import LaunchClock
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.listening_port import look_up
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.log_follower import LogFollower
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.phase_clock import still_for_s
@@ -27,6 +28,9 @@ SETTLE_S = 0.6
 """After a death the log is read until it has been quiet for one poll, at most this long: the traceback still comes."""
 MEMBERS_EVERY_S = 1.0
 PORT_EVERY_S = 2.0
+QUIET_LOG_S = 5.0
+"""SGLang opens its port when it has loaded. A port that is open while the log has told of nothing for so long: the log
+was deleted, rotated, or its disk is full, and only the server itself can say whether it serves."""
 ANSWER_S = 25.0
 """How long one answer of ``/health`` may take: SGLang itself gives up after 20 s (entrypoints/http_server.py)."""
 # Reported by the slice that sees the server ready: leaving the module for them would cost a restart of it.
@@ -124,13 +128,18 @@ class LaunchWatch:
         table: ProcessTable,
         options: WatchOptions,
         schedulers: Optional[Set[Tuple[int, int]]] = None,
+        started_at: Optional[float] = None,
     ) -> None:
         self.target = target
         self.options = options
         self.schedulers = set(schedulers or ())
         record = target.record
-        self.tracker = PhaseTracker(record.started_at, speculative=options.speculative)
-        self.log = LogFollower(Path(record.log_file), self.tracker, record.started_at)
+        # Systemd's record is made anew at each look, from what the clock says now: the first look's is the launch's.
+        self.started_at = record.started_at if started_at is None else started_at
+        same_boot = record.boot_id == table.boot_id()
+        self.clock = LaunchClock(self.started_at, record.start_ticks if same_boot else 0)
+        self.tracker = PhaseTracker(self.started_at, speculative=options.speculative)
+        self.log = LogFollower(Path(record.log_file), self.tracker, self.clock)
         self._table = table
         self._probe = HealthProbe(options)
         self._members: List[int] = []
@@ -141,12 +150,13 @@ class LaunchWatch:
     @property
     def elapsed_s(self) -> float:
         """Seconds since the launch."""
-        return time.time() - self.target.record.started_at
+        return self.clock.elapsed_s
 
     @property
     def log_silent_s(self) -> float:
         """Seconds since the log grew; since the launch when there is no log yet."""
-        return time.time() - max(self.log.modified_at or 0.0, self.target.record.started_at)
+        grew_at = self.clock.unstepped(self.log.modified_at or 0.0)
+        return max(0.0, self.clock.now_epoch_s - max(grew_at, self.started_at))
 
     def run(self) -> Observation:
         """Watch until the server is ready or lost, the phase changes, or the slice is over."""
@@ -261,7 +271,7 @@ class LaunchWatch:
         # Once the log says that the server is ready one refusal is odd, so it is asked again soon; otherwise rarely,
         # because each answer costs the server a token.
         patience = 1.0 if self.tracker.phase == "serving" else self.options.slice_s
-        log_is_mute = self.tracker.phase == "starting"
+        log_is_mute = self.tracker.phase == "starting" or self.log_silent_s > QUIET_LOG_S
         worth_asking = self.tracker.phase == "serving" or (log_is_mute or self.tracker.port_open)
         if self._listening_ours and worth_asking and waited >= patience:
             self._probe.ask()

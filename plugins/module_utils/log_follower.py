@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import os
-import time
 from typing import TYPE_CHECKING, Deque, List, Optional
 
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.sglang_log import (
@@ -15,6 +14,8 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.sglang_log impor
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from ansible_collections.sglang_ops.eagle3.plugins.module_utils.launch_clock import LaunchClock
 
 KEPT_LINES = 2000
 """Lines kept before the first fatal message, and again as many after it."""
@@ -29,13 +30,13 @@ class LogFollower:
     Args:
         path: the log.
         tracker: is fed with every line of the launch.
-        started_at: begin of the launch in seconds since the epoch; what an appended log holds from before is left out.
+        clock: of the launch; what an appended log holds from before its begin is left out.
     """
 
-    def __init__(self, path: Path, tracker: PhaseTracker, started_at: float) -> None:
+    def __init__(self, path: Path, tracker: PhaseTracker, clock: LaunchClock) -> None:
         self._path = path
         self._tracker = tracker
-        self._started_at = started_at
+        self._clock = clock
         self._assembler = LineAssembler()
         self._offset = 0
         self._inode: Optional[int] = None
@@ -83,11 +84,11 @@ class LogFollower:
         if self._belongs is not True:
             stamp, _message = parse_stamp(line)
             if stamp is not None:
-                self._belongs = stamp.epoch_s >= self._started_at - 2
+                self._belongs = self._clock.unstepped(stamp.epoch_s) >= self._clock.started_at - 2
             if self._belongs is False:
                 self._before.clear()
                 return
-        self._tracker.feed(line, time.time())
+        self._tracker.feed(line, self._clock.now_epoch_s, self._clock.unstepped)
         if not self._tracker.fatal:
             self._before.append(line)
         elif len(self._since_fatal) < KEPT_LINES:

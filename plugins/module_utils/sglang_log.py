@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import time
-from typing import Dict, List, Optional, Tuple
+from typing import Callable, Dict, List, Optional, Tuple
 
 # In the order of SGLang 0.5.14 and later. Up to 0.5.13 the draft is loaded after the target's graphs.
 PHASES = (
@@ -172,16 +172,18 @@ class PhaseTracker:
         """Name of the present phase."""
         return self.phases[-1].name
 
-    def feed(self, line: str, now_epoch_s: float) -> None:
+    def feed(self, line: str, now_epoch_s: float, unstepped: Callable[[float], float] = float) -> None:
         """Take one line into account.
 
         Args:
             line: a line as `LineAssembler` returns it.
             now_epoch_s: when it was read; stamps outside of launch and now are another clock's and are ignored.
+            unstepped: takes a step of the clock since the launch out of a stamp.
         """
         stamp, message = parse_stamp(line)
-        if stamp is not None and self._started_at - 1 <= stamp.epoch_s <= now_epoch_s + 1:
-            self._now_s = max(self._now_s, stamp.epoch_s - self._started_at)
+        moment_s = unstepped(stamp.epoch_s) if stamp is not None else 0.0
+        if self._started_at - 1 <= moment_s <= now_epoch_s + 1:
+            self._now_s = max(self._now_s, moment_s - self._started_at)
         self.advance(message, stamp.rank if stamp else "")
 
     def advance(self, message: str, rank: str) -> None:

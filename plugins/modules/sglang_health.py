@@ -270,6 +270,8 @@ ARGUMENTS: Dict[str, Any] = {
 # Reads as "everywhere" to a server; to a client it is no address.
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104
 MEMORY_FILE = "health.json"
+LOG_APPEARS_S = 5.0
+"""A unit that has just been started may not have opened its log yet."""
 
 
 class Memory:
@@ -284,10 +286,16 @@ class Memory:
         known = content.get("launch_id") == launch_id
         self.phase: str = content["phase"] if known else "starting"
         self.schedulers: Set[Tuple[int, int]] = {(p, t) for p, t in content["schedulers"]} if known else set()
+        self.started_at: Optional[float] = content.get("started_at") if known else None
 
-    def keep(self, phase: str, schedulers: Set[Tuple[int, int]]) -> None:
+    def keep(self, phase: str, schedulers: Set[Tuple[int, int]], started_at: float) -> None:
         """Remember; not being able to costs a late phase report, no more."""
-        content = {"launch_id": self._launch_id, "phase": phase, "schedulers": sorted(schedulers)}
+        content = {
+            "launch_id": self._launch_id,
+            "phase": phase,
+            "schedulers": sorted(schedulers),
+            "started_at": started_at,
+        }
         with contextlib.suppress(OSError):
             self._path.write_text(json.dumps(content), encoding="utf-8")
 
@@ -429,13 +437,26 @@ def observe(parameters: Dict[str, Any], table: ProcessTable, *, check_mode: bool
         known_phase=memory.phase,
         limits_s=phase_limits(parameters["phase_limits"]),
     )
-    watch = LaunchWatch(target, table, options, memory.schedulers)
+    watch = LaunchWatch(target, table, options, memory.schedulers, memory.started_at)
     observation = watch.run()
+    observation.warnings += oddities(watch)
     if not check_mode:
-        memory.keep(watch.tracker.phase, watch.schedulers)
+        memory.keep(watch.tracker.phase, watch.schedulers, watch.started_at)
     result = report(parameters, watch, observation, table)
     result["eta_s"], result["phase_left_s"] = estimate(parameters, watch, result, keep=not check_mode)
     return result, observation.warnings
+
+
+def oddities(watch: LaunchWatch) -> List[str]:
+    """Say what about the log or the clock makes the phases less sure than they look."""
+    found = []
+    log_file = watch.target.record.log_file
+    if watch.elapsed_s > LOG_APPEARS_S and not Path(log_file).exists():
+        found.append(f"the log {log_file} is gone (deleted or rotated), so phases and causes cannot be read from it")
+    step_s = watch.clock.step_s
+    if step_s:
+        found.append(f"the target's clock was set by {step_s:+.0f} s since the launch; durations do not depend on it")
+    return found
 
 
 def estimate(

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controller.journal import Record, read_journal
@@ -38,6 +38,8 @@ class SimulatedSweep:
     node: Node
     inventory: Path
     port: int
+    more_environment: dict[str, str] = field(default_factory=dict)
+    """What the controller gets on top."""
 
     @classmethod
     def create(cls, root: Path, *, profile: str = "fast", **options: Any) -> SimulatedSweep:
@@ -59,6 +61,7 @@ class SimulatedSweep:
             "CONTROLLER_SIMULATOR_NODE": str(self.node.path),
             "XDG_STATE_HOME": str(self.root / "state"),
             "PYTHONPATH": str(REPOSITORY),
+            **self.more_environment,
         }
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:

@@ -4,6 +4,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils import log_follower
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.launch_clock import LaunchClock
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.log_follower import LogFollower
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.sglang_log import PhaseTracker
 
@@ -18,7 +19,7 @@ def stamp(epoch_s: float) -> str:
 
 
 def follow(path: Path, started_at: float) -> LogFollower:
-    return LogFollower(path, PhaseTracker(started_at, speculative=True), started_at)
+    return LogFollower(path, PhaseTracker(started_at, speculative=True), LaunchClock(started_at, 0))
 
 
 def test_only_new_bytes_are_read(tmp_path: Path) -> None:
