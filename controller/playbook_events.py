@@ -6,7 +6,7 @@ deprecations arrive as ``verbose`` events and are not read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from controller.launch_progress import read_progress
@@ -32,6 +32,10 @@ class TaskTime:
     module: str
     seconds: float
     outcome: str
+
+    def within(self, seconds: float) -> TaskTime:
+        """Return the timing within the ``seconds`` of its run: Ansible asks a clock that may be set meanwhile."""
+        return replace(self, seconds=min(max(self.seconds, 0.0), seconds))
 
     def as_json(self) -> dict[str, Any]:
         """Return the timing for the journal."""

@@ -145,7 +145,7 @@ class Playbooks:
             status=collector.status(return_code, cancelled=was_cancelled),
             return_code=return_code,
             seconds=seconds,
-            tasks=tuple(collector.tasks),
+            tasks=tuple(task.within(seconds) for task in collector.tasks),
             results=dict(collector.results),
             failure=collector.unreachable or collector.failure or _early_failure(collector),
             output=output,
