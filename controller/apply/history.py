@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.atomic_file import sync_directory
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_table import ProcessTable
 
 from controller.exits import InputError, JournalError
 from controller.journal import Journal, Record, read_journal
@@ -72,6 +73,7 @@ class Deployment:
     file: str
     pid: int
     start_ticks: int
+    boot_id: str = ""
     sweep_id: str = ""
     sweep_directory: str = ""
     arm: str = ""
@@ -88,7 +90,8 @@ class Deployment:
     @property
     def cut_off(self) -> bool:
         """Whether it has no end and nobody works on it any more."""
-        return self.outcome is None and start_ticks(self.pid) != self.start_ticks
+        alive = self.boot_id in ("", this_boot()) and start_ticks(self.pid) == self.start_ticks
+        return self.outcome is None and not alive
 
     @property
     def state(self) -> str:
@@ -117,7 +120,7 @@ class Deployment:
 
     def as_json(self) -> dict[str, Any]:
         """Return everything but secrets, for ``history --json``."""
-        names = [name for name in self.__slots__ if name not in ("pid", "start_ticks")]
+        names = [name for name in self.__slots__ if name not in ("pid", "start_ticks", "boot_id")]
         shown = {name: getattr(self, name) for name in names} | {"state": self.state}
         texts = {name: redact_text(text) for name in ("before", "after") if (text := shown[name]) is not None}
         return shown | texts | {"settings": redact(dict(self.settings))}
@@ -247,6 +250,11 @@ def _to(one: Deployment) -> Destination:
 def _unnumbered(known: list[Deployment], content: str | None) -> Destination:
     """Return a content that no deployment brought."""
     return Destination(content, FIRST if content == known[0].before else "what apply found and did not write", {})
+
+
+def this_boot() -> str:
+    """Return what identifies the present boot: after another one, process ids and start times begin anew."""
+    return ProcessTable().boot_id()
 
 
 def whoever() -> str:

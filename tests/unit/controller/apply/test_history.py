@@ -80,6 +80,8 @@ def test_a_record_that_is_no_deployment_and_a_place_that_cannot_be_written(histo
 def test_a_living_process_is_not_cut_off() -> None:
     alive = deployment(1, None, pid=os.getpid(), start_ticks=start_ticks(os.getpid()))
     assert (alive.cut_off, alive.state) == (False, "running")
+    rebooted = deployment(1, None, pid=os.getpid(), start_ticks=start_ticks(os.getpid()), boot_id="another")
+    assert rebooted.cut_off
     dead = deployment(1, None, step="launching")
     assert dead.cut_off
     assert "deployment 1 (steps-3 of sweep S) on box was cut off while the server was launched" in dead.cut_off_sentence
