@@ -18,7 +18,7 @@ from controller.exits import InputError
 from controller.paths import REPOSITORY, SIMULATOR_INVENTORY, simulator_node
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 GROUP = "inference"
 READ_TIMEOUT_S = 60.0
@@ -50,6 +50,12 @@ class Target:
         return str(self.variables.get("sglang_server_manager", "systemd"))
 
     @property
+    def machines(self) -> int:
+        """How many machines run the model together; 1 where the inventory does not say it as a number."""
+        value = str(self.variables.get("sglang_server_nnodes", 1))
+        return int(value) if value.isdecimal() else 1
+
+    @property
     def log_directory(self) -> str | None:
         """The log directory as the inventory writes it (maybe a template), None when the role decides."""
         value = self.variables.get("sglang_server_log_dir")
@@ -75,12 +81,17 @@ class Target:
         return f"{self.host} (simulated)" if self.simulated else f"{self.host} ({self.address})"
 
 
-def read_target(inventory: Path, limit: str | None = None) -> Target:
+def read_target(inventory: Path, limit: str | None = None, *, alone: bool = False) -> Target:
     """Read the inventory and pick the host to measure.
+
+    Args:
+        inventory: An inventory with a group ``inference``.
+        limit: The host, when there are several.
+        alone: Whether the host has to serve without others: what restarts one machine would leave a group in pieces.
 
     Raises:
         InputError: the inventory is missing or broken, has no host in group ``inference``, or has several and ``limit``
-            names none of them.
+            names none of them; or the host does not serve alone.
     """
     path = inventory.expanduser()
     if not path.exists():
@@ -95,13 +106,33 @@ def read_target(inventory: Path, limit: str | None = None) -> Target:
         )
     if limit is not None and limit not in hosts:
         raise InputError(f"--limit {limit}: not a host of the group {GROUP!r} ({', '.join(hosts)}) of {inventory}.")
-    if limit is None and len(hosts) > 1:
+    targets = [
+        Target(path.resolve(), host, variables.get(host, {}), tuple(_hosts_of(data, "proxmox")))
+        for variables in [data.get("_meta", {}).get("hostvars", {})]
+        for host in hosts
+        if limit in (None, host)
+    ]
+    if alone:
+        refuse_several_machines(targets)
+    if len(targets) > 1:
         raise InputError(
             f"the group {GROUP!r} of {inventory} has several hosts ({', '.join(hosts)}); choose one with --limit."
         )
-    host = limit or hosts[0]
-    variables = data.get("_meta", {}).get("hostvars", {}).get(host, {})
-    return Target(path.resolve(), host, variables, tuple(_hosts_of(data, "proxmox")))
+    return targets[0]
+
+
+def refuse_several_machines(targets: Sequence[Target]) -> None:
+    """Refuse hosts that run a model together with others.
+
+    Raises:
+        InputError: there is such a host.
+    """
+    for target in targets:
+        if target.machines > 1:
+            raise InputError(
+                f"{target.host} runs its model together with others (sglang_server_nnodes is {target.machines}), and "
+                "sweep, apply and rollback restart one machine alone; deploy such a server with deploy.yml."
+            )
 
 
 def read_fleet(inventory: Path, pattern: str) -> list[Target]:

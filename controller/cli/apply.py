@@ -63,7 +63,7 @@ def apply(
     from controller.apply.evidence import read_evidence  # noqa: PLC0415 - imports scipy
 
     inventory, limit = _target_of_the_sweep(directory, inventory, limit)
-    target = find_target(inventory, limit, create=True)
+    target = find_target(inventory, limit, create=True, alone=True)
     plain = plain or as_json or not yes  # a live line and a question would write over each other
     try:
         evidence = read_evidence(directory, target, arm, force=force)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from controller.exits import InputError
-from controller.inventory import Target, default_inventory, read_fleet
+from controller.inventory import Target, default_inventory, read_fleet, refuse_several_machines
 from controller.paths import default_sweep_directory
 from controller.plan import Plan
 from controller.sweep.files import PLAN
@@ -89,7 +89,11 @@ def check_sharing(hosts: str | None, shared_plan: str | None, join: str | None, 
 
 
 def fleet_targets(request: FleetRequest) -> list[Target]:
-    """Return the hosts; a resumed sweep reads the inventory that it began with unless another is given."""
+    """Return the hosts; a resumed sweep reads the inventory that it began with unless another is given.
+
+    Raises:
+        InputError: the inventory is no good, or a host runs its model together with others.
+    """
     inventory = request.inventory
     if inventory is None and request.resume is not None:
         inventory = Path(Plan.read(request.resume / PLAN).inventory)
@@ -97,7 +101,9 @@ def fleet_targets(request: FleetRequest) -> list[Target]:
         from controller.cli.simulated import ensure_node  # noqa: PLC0415 - only the simulated default needs it
 
         ensure_node()
-    return read_fleet(inventory or default_inventory(), request.hosts)
+    targets = read_fleet(inventory or default_inventory(), request.hosts)
+    refuse_several_machines(targets)
+    return targets
 
 
 def run_fleet(request: FleetRequest, options: Options | None, console: Console) -> tuple[Path, SweepEnd]:

@@ -37,19 +37,19 @@ def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output.")(function)
 
 
-def find_target(inventory: Path | None, limit: str | None, *, create: bool) -> Target:
+def find_target(inventory: Path | None, limit: str | None, *, create: bool, alone: bool = False) -> Target:
     """Return the target; the default one is the simulated node, which ``create`` makes when it is missing.
 
     Raises:
-        InputError: the inventory is no good.
+        InputError: the inventory is no good, or with ``alone`` the host runs its model together with others.
     """
     if inventory is not None:
-        return read_target(inventory, limit)
+        return read_target(inventory, limit, alone=alone)
     if create:
         from controller.cli.simulated import ensure_node  # noqa: PLC0415 - only the simulated default needs it
 
         ensure_node()
-    return read_target(default_inventory(), limit)
+    return read_target(default_inventory(), limit, alone=alone)
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:

@@ -33,7 +33,7 @@ def rollback(to: str, inventory: Path | None, limit: str | None, *, plain: bool,
       python -m controller rollback
       python -m controller rollback 3 -i inventory/production.yml
     """
-    target = find_target(inventory, limit, create=True)
+    target = find_target(inventory, limit, create=True, alone=True)
     with deployment_watcher(Console(stderr=True), plain=plain or as_json, simulated=target.simulated) as shown:
         deployer = make_deployer(target, shown)
         end = deployer.rollback(to)

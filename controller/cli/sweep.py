@@ -103,12 +103,12 @@ def sweep(
     if dry_run:
         if options is None:
             raise InputError("--dry-run and --resume do not go together; report shows what is done and what is left.")
-        target = fleet_targets(fleet)[0] if fleet else find_target(inventory, limit, create=False)
+        target = fleet_targets(fleet)[0] if fleet else find_target(inventory, limit, create=False, alone=True)
         return _show_plan(options, target, as_json=as_json)
     if fleet is not None:
         folder, end = run_fleet(fleet, options, Console(stderr=True))
     else:
-        target = find_target(inventory, limit, create=True)
+        target = find_target(inventory, limit, create=True, alone=True)
         folder = resume or directory or default_sweep_directory()
         with make_watcher(Console(stderr=True), plain=plain or as_json) as watcher:
             context = Context(
@@ -146,7 +146,8 @@ def plan(
     **plan_arguments: Any,  # noqa: ANN401 - what click read, checked in read_options
 ) -> int:
     """Print every cell of a sweep and the exact commands, ready to copy. Nothing is started."""
-    return _show_plan(read_options(plan_arguments), find_target(inventory, limit, create=False), as_json=as_json)
+    target = find_target(inventory, limit, create=False, alone=True)
+    return _show_plan(read_options(plan_arguments), target, as_json=as_json)
 
 
 def _refuse_with_resume(directory: Path | None, arguments: dict[str, Any]) -> None:

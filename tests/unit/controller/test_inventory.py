@@ -125,3 +125,13 @@ def test_ansible_runs_with_this_interpreter_and_checks_host_keys(monkeypatch: py
     assert environment["ANSIBLE_CONFIG"].endswith("/ansible.cfg")
     monkeypatch.setenv("ANSIBLE_HOST_KEY_CHECKING", "False")
     assert ansible_environment()["ANSIBLE_HOST_KEY_CHECKING"] == "False"
+
+
+def test_a_host_that_runs_its_model_with_others_is_refused_where_it_would_be_restarted_alone(tmp_path: Path) -> None:
+    group = "inference: {hosts: {a: {}, b: {}}, vars: {sglang_server_nnodes: 2}}\n"
+    path = written(tmp_path, group)
+    assert read_target(path, "b").machines == 2
+    for limit in (None, "b"):
+        with pytest.raises(InputError, match=r"together with others \(sglang_server_nnodes is 2\)"):
+            read_target(path, limit, alone=True)
+    assert read_target(written(tmp_path, GOOD), alone=True).machines == 1
