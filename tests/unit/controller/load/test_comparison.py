@@ -16,7 +16,8 @@ from tests.bench.cpu_watch import CpuWatch
 from tests.bench.load_clients import Question, run_peer
 from tests.bench.peer_client import Peer, PeerError
 from tests.gpu.fidelity import Level, show
-from tests.gpu.server_witness import Account, decode_lines, gauge
+from tests.gpu.metrics_record import Sample, parse
+from tests.gpu.server_witness import Account, counted_length
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,22 +87,30 @@ def test_processor_time_is_that_of_the_window() -> None:
     assert watch.share(end, begin) != watch.share(end, begin)  # not a number
 
 
-def test_what_the_server_says_is_read() -> None:
-    assert gauge('# TYPE sglang:spec_accept_length gauge\nsglang:spec_accept_length{tp_rank="0"} 2.35\n') == 2.35
-    assert gauge("sglang:gen_throughput 3\n") is None
-    assert decode_lines(
-        "[2026-11-30 10:07:56] Decode batch, #running-req: 1, #token: 87, token usage: 0.00, cuda graph: True, gen "
-        "throughput (token/s): 3.86, #queue-req: 0\n"
-        "[2026-11-30 10:07:57 TP0] Decode batch, #running-req: 8, #token: 87, token usage: 0.00, accept len: 1.72, "
-        "accept rate: 0.24, cuda graph: True, gen throughput (token/s): 56.20, #queue-req: 0\n"
-        "[2026-11-30 10:07:58] Prefill batch, #new-seq: 1\n"
-    ) == [(1, None, 3.86), (8, 1.72, 56.2)]
+def test_what_the_server_counts_is_read() -> None:
+    def sample(answers: int) -> Sample:
+        counted = f"sglang:num_requests_total {answers}\nsglang:generation_tokens_total {7 * answers}\n"
+        return parse(f'{counted}sglang:spec_verify_calls_total{{tp_rank="0"}} {3 * answers}\n', 0.0)
+
+    assert counted_length(sample(1), sample(5)) == pytest.approx(2.0)
+    assert counted_length(sample(1), sample(1)) is None
+    assert counted_length(None, sample(1)) is None
+
+
+def account(**said: float) -> Account:
+    nothing = dict.fromkeys(("counted_length", "logged_length", "gauge", "logged_rate"))
+    return Account(**{**nothing, "gauge_seen": 0, "lines": 2, **said})  # type: ignore[arg-type]
 
 
 def test_a_level_that_differs_is_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = run_peer(QUESTION, peer(tmp_path))
-    level = Level(2, own=[run], peer=[run], acceptance=[(run, Account(None, None, 4.0, 2))])
-    assert show(level)
+    run = dataclasses.replace(run_peer(QUESTION, peer(tmp_path)), verify_steps=2)  # L = (6 - 2) / 2
+    level = Level(
+        2, own=[run], peer=[run], acceptance=[(run, account(counted_length=2.0, gauge=3.0, logged_length=3.0))]
+    )
+    assert show(level, 0.02)  # with two at a time neither gauge nor log is judged
     assert "1.0000" in capsys.readouterr().out
-    level.acceptance = [(dataclasses.replace(run, verify_steps=3), Account(1.5, 1.9, None, 2))]
-    assert not show(level)
+    level.acceptance = [(run, account(counted_length=2.06))]
+    assert not show(level, 0.02)
+    assert show(level, 0.05)
+    alone = Level(1, own=[run], peer=[run], acceptance=[(run, account(logged_length=2.06))])
+    assert not show(alone, 0.02)
