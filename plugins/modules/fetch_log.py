@@ -144,6 +144,8 @@ def main() -> None:
         module.fail_json(
             msg=f"There is no log {source}; start the server with deploy.yml or set sglang_server_log_file."
         )
+    if not result["found"]:
+        module.warn(f"There is no log {source} any more: nothing was collected.")
     module.exit_json(**result)
 
 

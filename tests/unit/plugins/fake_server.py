@@ -30,6 +30,8 @@ if mode == "crash":
     os.kill(os.getpid(), 9)
 if mode == "stalls":
     time.sleep(600)
+if mode == "late":
+    time.sleep(2.0)
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         if mode == "mute" and self.path == "/health":  # SGLang waits 20 s for a token before it says so
