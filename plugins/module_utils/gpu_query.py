@@ -13,6 +13,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_smi import (
     ComputeApp,
     Gpu,
     NvidiaSmiFormatError,
+    lost_gpu,
     parse_compute_apps,
     parse_gpus,
 )
@@ -85,6 +86,9 @@ class NvidiaSmi:
                 ],
                 NVIDIA_SMI_FAILS,
             ) from error
+        lost = lost_gpu(result.stdout) or lost_gpu(result.stderr)
+        if lost:
+            raise _lost(lost, f"{self.path}, status {result.returncode}: {result.words()}")
         if result.returncode != 0:
             raise GpuError(
                 f"{self.path} {query} failed with status {result.returncode}: {result.words()}",
@@ -99,3 +103,16 @@ class NvidiaSmi:
             ["run the two queries of the module documentation by hand", "update the driver or report the line"],
             NVIDIA_SMI_FAILS,
         )
+
+
+def _lost(gpu: str, words: str) -> GpuError:
+    """A GPU that is lost cannot be cleaned, and who holds the others is only half known: nothing is signalled."""
+    return GpuError(
+        f"The driver has lost {gpu} ({words}).",
+        [
+            "read why on the host: journalctl -k -b | grep -E 'NVRM|Xid'",
+            "end the work on the other GPUs in order, then power-cycle the host in a window",
+            "do not reset a GPU while anything runs: it takes its neighbours along",
+        ],
+        NVIDIA_SMI_FAILS,
+    )

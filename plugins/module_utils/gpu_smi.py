@@ -13,6 +13,15 @@ QUERY_COMPUTE_APPS = "--query-compute-apps=gpu_uuid,pid,process_name,used_memory
 # "[N/A]", "[Not Supported]", "[Insufficient Permissions]", "N/A": a value that the driver does not give.
 _UNKNOWN = re.compile(r"^\[.*\]$|^N/A$", re.IGNORECASE)
 _NO_PROCESSES = "no running processes found"
+# A GPU that the driver has lost, as nvidia-smi tells it: the whole query fails (status 15, older drivers 255), or its
+# row has such words where numbers should be.
+_LOST_HANDLE = re.compile(
+    r"Unable to determine the device handle for GPU *(?P<gpu>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d|\d+)?"
+    r"[^\n]*?(?:GPU is lost|Unknown Error|GPU requires reset)",
+    re.IGNORECASE,
+)
+_LOST_FIELD = re.compile(r"^\[?(?:GPU is lost|Unknown Error|GPU requires reset|ERR!)\]?$", re.IGNORECASE)
+_BUS_ID = re.compile(r"^[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d$")
 
 
 class NvidiaSmiFormatError(ValueError):
@@ -56,6 +65,22 @@ def parse_compute_apps(text: str) -> List[ComputeApp]:
         NvidiaSmiFormatError: a line has other fields.
     """
     return [_compute_app(line) for line in _lines(text) if line.lower() != _NO_PROCESSES]
+
+
+def lost_gpu(text: str) -> str:
+    """Name the GPU that an answer of nvidia-smi says the driver has lost ("GPU 0000:41:00.0"); "" when it names none.
+
+    Sources: NVML API reference, nvmlReturn_t (NVML_ERROR_GPU_IS_LOST is 15, the exit status of nvidia-smi).
+    """
+    match = _LOST_HANDLE.search(text)
+    if match:
+        return f"GPU {match.group('gpu') or '(nvidia-smi does not say which)'}"
+    for line in _lines(text):
+        fields = [field.strip() for field in line.split(",")]
+        if len(fields) > 1 and any(_LOST_FIELD.match(field) for field in fields):
+            bus_ids = [field for field in fields if _BUS_ID.match(field)]
+            return f"GPU {' at '.join([fields[0].removeprefix('GPU-'), *bus_ids])}"
+    return ""
 
 
 def normalise_bus_id(bus_id: str) -> str:

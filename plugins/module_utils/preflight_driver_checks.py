@@ -35,12 +35,14 @@ class DriverFacts:
         module: version of the loaded kernel module.
         library: version of libnvidia-ml that programs get.
         smi_error: what nvidia-smi said when it failed.
+        lost: the GPU that it says the driver has lost.
         gpus: one dictionary for each GPU: `mig`, `driver`, `ecc`, `capability` as text, as far as known.
     """
 
     module: Optional[str] = None
     library: Optional[str] = None
     smi_error: str = ""
+    lost: str = ""
     gpus: List[Dict[str, str]] = field(default_factory=list)
 
 
@@ -56,6 +58,10 @@ class PcieFacts:
 def check_driver(facts: DriverFacts) -> Check:
     """Whether the driver answers, and its module and library are of one version."""
     name = "driver-version"
+    if facts.lost:
+        detail = f"the driver has lost {facts.lost}: {facts.smi_error}"
+        remedy = "power-cycle the host in a window (journalctl -k -b | grep -E 'NVRM|Xid' says why); reset no GPU"
+        return failed(name, detail, remedy, runbook=SMI_RUNBOOK)
     if facts.smi_error:
         return failed(name, f"nvidia-smi fails: {facts.smi_error}", "repair the driver first", runbook=SMI_RUNBOOK)
     if facts.module and facts.library and facts.module != facts.library:

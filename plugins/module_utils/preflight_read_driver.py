@@ -9,6 +9,7 @@ import struct
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Tuple
 
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_smi import lost_gpu
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.preflight_driver_checks import DriverFacts, PcieFacts
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_command import (
     CommandNotFoundError,
@@ -32,8 +33,9 @@ def read_driver(nvidia_smi: str, timeout_s: float, root: str = "/") -> DriverFac
     if shutil.which(nvidia_smi) is None:
         return DriverFacts(module, library)
     code, text = _run([nvidia_smi, f"--query-gpu={','.join(_FIELDS)}", _FORMAT], timeout_s)
-    if code != 0:
-        return DriverFacts(module, library, smi_error=" ".join(text.split())[:300] or f"status {code}")
+    lost = lost_gpu(text)
+    if code != 0 or lost:
+        return DriverFacts(module, library, smi_error=" ".join(text.split())[:300] or f"status {code}", lost=lost)
     rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line.strip()]
     gpus = [dict(zip(("index", "mig", "driver", "ecc"), row)) for row in rows]  # noqa: B905 (Python 3.9)
     # Drivers before 510 do not know this field, and then refuse the whole query.
