@@ -1,6 +1,7 @@
 #!/bin/bash
-# One cell of a sweep as a careful operator would do it by hand, against the simulated node: the yardstick of
-# bench_cell_overhead.py. It stops the old server, checks that the GPUs are free and that draft and target agree on the
+# One cell of a sweep as a careful operator would do it by hand: the yardstick of bench_cell_overhead.py on a simulated
+# node and of tests/gpu/cost.py on a real one. NODE holds state/ and models/{target,draft}; the nvidia-smi is NODE/bin's or,
+# where there is none, the one on PATH. It stops the old server, checks that the GPUs are free and that draft and target agree on the
 # context length, launches, waits for /health, reads /server_info and keeps the old log.
 #
 # usage: bare_cell.sh NODE PORT POLL_SECONDS LOG KEPT_LOG -- COMMAND...      (the launch command; the environment is the caller's)
@@ -10,6 +11,8 @@ node=$1 port=$2 poll=$3 log=$4 kept=$5
 shift 6
 pid_file=$node/state/bare.pid
 idle_mib=512
+nvidia_smi=$node/bin/nvidia-smi
+[[ -x $nvidia_smi ]] || nvidia_smi=nvidia-smi
 
 # Stop the old server: ask, wait, and do not go on while it lives.
 if [[ -s $pid_file ]]; then
@@ -29,8 +32,8 @@ fi
 
 # The GPUs must be free: no process, no memory.
 for ((i = 0; i < 100; i++)); do
-    holders=$("$node/bin/nvidia-smi" --query-compute-apps=gpu_uuid,pid,process_name,used_memory --format=csv,noheader,nounits)
-    most=$("$node/bin/nvidia-smi" --query-gpu=memory.used --format=csv,noheader,nounits | sort -n | tail -1)
+    holders=$("$nvidia_smi" --query-compute-apps=gpu_uuid,pid,process_name,used_memory --format=csv,noheader,nounits)
+    most=$("$nvidia_smi" --query-gpu=memory.used --format=csv,noheader,nounits | sort -n | tail -1)
     [[ -z $holders && $most -le $idle_mib ]] && break
     sleep 0.2
 done
@@ -55,7 +58,7 @@ info=$node/state/bare_server_info.json
 curl -sf -m 5 "http://127.0.0.1:$port/server_info" >"$info"
 
 # It must be this launch that answers, with the settings that were asked for.
-ss -ltnp "sport = :$port" | grep -q "pid=$pid," || { echo "port $port is not held by $pid" >&2; exit 1; }
+! command -v ss >/dev/null || ss -ltnp "sport = :$port" | grep -q "pid=$pid," || { echo "port $port is not held by $pid" >&2; exit 1; }
 for setting in num_steps num_draft_tokens; do
     wanted=$(printf '%s\n' "$@" | grep -A1 -x -- "--speculative-${setting//_/-}" | tail -1)
     grep -q "\"speculative_$setting\": *$wanted[,}]" "$info" || { echo "speculative_$setting is not $wanted" >&2; exit 1; }

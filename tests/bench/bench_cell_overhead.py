@@ -18,7 +18,6 @@ The processor time of both is printed too: it is what remains comparable on a bu
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import random
@@ -46,6 +45,7 @@ from controller.playbooks import Playbooks  # noqa: E402
 from controller.sweep.cell import CellRunner  # noqa: E402
 from controller.sweep.interrupt import Interrupts  # noqa: E402
 from controller.sweep.ports import SilentWatcher  # noqa: E402
+from tests.bench.server_watch import leaders, start_ticks, started_s  # noqa: E402
 from tests.integration.simulated_sweep import SimulatedSweep  # noqa: E402
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Loading:
         self.pid = pid
         while not self._healthy():
             time.sleep(0.03)
-        self.seconds = time.clock_gettime(time.CLOCK_BOOTTIME) - _started(pid)
+        self.seconds = time.clock_gettime(time.CLOCK_BOOTTIME) - started_s(pid)
 
     def result(self) -> float:
         self._thread.join(60)
@@ -124,33 +124,10 @@ class Loading:
             return False
 
 
-def leaders(node: Path) -> list[int]:
-    """Return the session leaders that run this node's launcher."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        with contextlib.suppress(OSError, IndexError):
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            if (
-                words[0].startswith(bytes(node / "ml-env"))
-                and b"sglang.launch_server" in words
-                and fields[3] == entry.name
-            ):
-                found.append(int(entry.name))
-    return found
-
-
 def child_cpu_s() -> float:
     """Return the processor time of ended child processes; the server is nobody's child, so it does not count."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
-
-
-def _started(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 class Bench:
@@ -251,8 +228,8 @@ class Bench:
         path = self.node / "state" / "launch.json"
         record = json.loads(path.read_text())
         assert self.old is not None
-        fields = Path(f"/proc/{self.old}/stat").read_text().rpartition(")")[2].split()
-        record |= {"pid": self.old, "session": self.old, "start_ticks": int(fields[19]), "started_at": time.time()}
+        ticks = start_ticks(self.old)
+        record |= {"pid": self.old, "session": self.old, "start_ticks": ticks, "started_at": time.time()}
         path.write_text(json.dumps(record))
 
     def pass_time(self) -> None:
