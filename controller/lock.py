@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 
 from controller.exits import InputError, LockedError
 from controller.paths import make_private, state_directory
-from controller.process import start_ticks
+from controller.process import boot_id, start_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +40,8 @@ class Holder:
     """What it does: ``sweep`` or ``deployment``."""
     workplace: str = ""
     """Where the note of the running controller is; empty in notes of earlier versions: the directory."""
+    boot_id: str = ""
+    """Boot of the machine that its process id belongs to; empty in notes of earlier versions."""
 
     @property
     def place(self) -> Path:
@@ -49,7 +51,7 @@ class Holder:
     @property
     def alive(self) -> bool:
         """Whether this very process still runs (the process id alone may have been given to another)."""
-        return start_ticks(self.pid) == self.start_ticks
+        return self.boot_id in ("", boot_id()) and start_ticks(self.pid) == self.start_ticks
 
     @property
     def since_text(self) -> str:
@@ -114,6 +116,7 @@ class NodeLock:
                 self._node,
                 work,
                 str(workplace or ""),
+                boot_id(),
             )
         )
         return self

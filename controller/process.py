@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+def boot_id() -> str:
+    """Return what identifies the present boot: after another one, process ids and start times begin anew."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
 def start_ticks(pid: int) -> int | None:
     """Return the start time of a living process (field 22 of ``/proc/PID/stat``), None when it is gone or a zombie."""
     try:

@@ -12,8 +12,9 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from controller.exits import JournalError
 from controller.playbooks import OWNER_VARIABLE, discard_private_data
-from controller.process import command_line, end, start_ticks, with_environment
+from controller.process import boot_id, command_line, end, start_ticks, with_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +36,11 @@ class RunningNote:
     _content: dict[str, Any] = field(default_factory=dict)
 
     def update(self, *, cell: str | None = None, child: int | None = None) -> None:
-        """Note which cell is at work, or which process runs Ansible."""
+        """Note which cell is at work, or which process runs Ansible.
+
+        Raises:
+            JournalError: the note of a cell cannot be written, and without it nothing may be launched.
+        """
         if cell is not None:
             self.cell = cell
         self.child = child
@@ -43,14 +48,23 @@ class RunningNote:
             "sweep_id": self.sweep_id,
             "pid": os.getpid(),
             "start_ticks": start_ticks(os.getpid()),
+            "boot_id": boot_id(),
             "cell": self.cell,
         }
         if child is not None:
             content["child"] = {"pid": child, "start_ticks": start_ticks(child)}
         temporary = self.directory / f".{NAME}"
-        temporary.touch(mode=0o600)
-        temporary.write_text(json.dumps(content), encoding="utf-8")
-        temporary.replace(self.directory / NAME)
+        try:
+            temporary.touch(mode=0o600)
+            temporary.write_text(json.dumps(content), encoding="utf-8")
+            temporary.replace(self.directory / NAME)
+        except OSError as error:
+            if cell is None:
+                return  # Ansible's process is found by its mark too, and stopping the server must not fail here
+            raise JournalError(
+                f"cannot write {self.directory / NAME}: {error.strerror}; what was measured is safe. "
+                "Free some space, then resume."
+            ) from error
 
     def remove(self) -> None:
         """Remove the note: nothing of the sweep runs any more."""
@@ -88,7 +102,12 @@ def find(directory: Path) -> Leftover | None:
 def alive(note: Mapping[str, Any]) -> bool:
     """Return whether the controller that wrote the note still runs."""
     pid, ticks = note.get("pid"), note.get("start_ticks")
-    return isinstance(pid, int) and ticks is not None and start_ticks(pid) == ticks
+    return _of_this_boot(note) and isinstance(pid, int) and ticks is not None and start_ticks(pid) == ticks
+
+
+def _of_this_boot(note: Mapping[str, Any]) -> bool:
+    """Return whether numbers of processes in the note mean anything; notes of earlier versions do not say."""
+    return str(note.get("boot_id", boot_id())) == boot_id()
 
 
 def finish(leftover: Leftover) -> list[int]:
@@ -103,7 +122,7 @@ def finish(leftover: Leftover) -> list[int]:
 def _processes(directory: Path, note: Mapping[str, Any]) -> dict[int, int]:
     found: dict[int, int] = {}
     child = note.get("child")
-    if isinstance(child, dict) and isinstance(child.get("pid"), int):
+    if isinstance(child, dict) and isinstance(child.get("pid"), int) and _of_this_boot(note):
         ticks = start_ticks(child["pid"])
         if ticks is not None and ticks == child.get("start_ticks"):
             found[child["pid"]] = ticks

@@ -10,14 +10,12 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from controller.journal import Record, read_journal
 from controller.paths import REPOSITORY, SIMULATOR_INVENTORY
 from controller.simulator import Node, create_node
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SMALL = ("--output-tokens", "16", "--prompts-per-run", "2")
 """Enough to be a measurement, little enough for a test."""
@@ -86,6 +84,20 @@ class SimulatedSweep:
         """Run a sweep with the small workload in ``root/sweep``."""
         return self.run("sweep", "-i", str(self.inventory), "--dir", str(self.sweep_directory), *SMALL, *arguments)
 
+    def play(self, playbook: str, variables: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+        """Run a playbook as a user does who has no controller."""
+        command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.inventory)]
+        more = {"ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"), "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
+        return subprocess.run(
+            [*command, str(REPOSITORY / "playbooks" / f"{playbook}.yml"), "-e", json.dumps(variables)],
+            cwd=REPOSITORY,
+            env=self.environment | more,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+
     @property
     def sweep_directory(self) -> Path:
         return self.root / "sweep"
@@ -115,7 +127,7 @@ class SimulatedSweep:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         return [int(line) for line in done.stdout.split()]
 
-    def wait_for(self, kind: str, timeout: float = 120, **fields: Any) -> None:
+    def wait_for(self, kind: str, timeout: float = 240, **fields: Any) -> None:
         """Wait until the journal holds such a record."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
@@ -127,6 +139,14 @@ class SimulatedSweep:
                 return
             time.sleep(0.02)
         raise TimeoutError(f"no {kind} {fields} within {timeout} s")
+
+    def wait_for_server(self, timeout: float = 240) -> None:
+        """Wait until a launch is recorded and lives."""
+        deadline = time.monotonic() + timeout
+        while not ((self.node.path / "state" / "launch.json").exists() and self.server_processes()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no server within {timeout} s")
+            time.sleep(0.05)
 
     def clean(self) -> None:
         """End whatever a failed test left of the server."""
