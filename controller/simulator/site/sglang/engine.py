@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from .node import Node
 
 
+def local_ranks(fields: dict[str, Any]) -> range:
+    """Return the tensor-parallel ranks of this node (``_calculate_rank_ranges`` without pipeline parallelism)."""
+    count = fields["tp_size"] // fields["nnodes"]
+    return range(count * fields["node_rank"], count * (fields["node_rank"] + 1))
+
+
 class Engine:
     """Schedulers and detokenizer of one server.
 
@@ -55,17 +61,18 @@ class Engine:
         signal.signal(signal.SIGQUIT, self._failed_while_loading)
         context = multiprocessing.get_context("spawn")
         node_file, launcher = str(self._node.root / "node.json"), os.getpid()
-        for rank in range(self._fields["tp_size"]):
+        for index, rank in enumerate(local_ranks(self._fields)):
             ours, theirs = context.Pipe()
             arguments = (self._fields, node_file, launcher, self.launch, rank, theirs)
-            self._add(f"scheduler_{rank}", context.Process(target=run_scheduler, args=arguments), ours, theirs)
-        ours, theirs = context.Pipe()
-        process = context.Process(target=run_detokenizer, args=(node_file, launcher, theirs))
-        self._add("detokenizer", process, ours, theirs)
+            self._add(f"scheduler_{index}", context.Process(target=run_scheduler, args=arguments), ours, theirs)
+        schedulers = list(self._connections)
+        if self._fields["node_rank"] == 0:
+            ours, theirs = context.Pipe()
+            process = context.Process(target=run_detokenizer, args=(node_file, launcher, theirs))
+            self._add("detokenizer", process, ours, theirs)
         for rank in range(len(self._connections)):
             self._receive(rank)
         time.sleep(self._node.loading(float(self._node.phases.get("imports_s", 0.0))))
-        schedulers = self._connections[:-1]
         for connection in schedulers:
             connection.send("go")
         return [self._receive(rank) for rank in range(len(schedulers))]
@@ -102,6 +109,12 @@ class Engine:
         del number, frame
         self._log("Received sigquit from a child process. It usually means the child failed.")
         kill_process_tree(self._log)
+
+    def wait_for_schedulers(self) -> None:
+        """Wait for the end of every scheduler, one after the other: no watchdog looks at them here."""
+        for process in self.processes:
+            process.join()
+            self._log(f"Scheduler or DataParallelController {process.pid} terminated with {process.exitcode}")
 
     def watch(self) -> None:
         """Send this process SIGQUIT as soon as a child has crashed (``SubprocessWatchdog``, every second)."""

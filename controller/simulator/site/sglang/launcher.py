@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from . import dummy_health
 from .arguments import parse
 from .engine import Engine
 from .log import Log
@@ -25,6 +26,11 @@ def main(argv: list[str]) -> None:
     try:
         engine = Engine(fields, node, log)
         ranks = engine.start()
+        if fields["node_rank"] >= 1:
+            # Only the first node has a tokenizer and serves; the others' ranks take part in what it does.
+            dummy_health.start(fields["host"], fields["port"], log)
+            engine.wait_for_schedulers()
+            return
         asyncio.run(Server(fields, node, engine, ranks[0], log).run())
     finally:
         kill_process_tree(log, include_parent=False)

@@ -28,6 +28,8 @@ def resolve(fields: dict[str, Any], warn: Callable[[str], None], generator: rand
     Raises:
         OSError, ValueError, TypeError, AssertionError: as the real server does, before any process is started.
     """
+    if fields["tp_size"] * fields["pp_size"] % fields["nnodes"]:
+        raise AssertionError("tp_size must be divisible by number of nodes")
     config = read_config(fields["model_path"])
     fields["tokenizer_path"] = fields["tokenizer_path"] or fields["model_path"]
     fields["served_model_name"] = fields["served_model_name"] or fields["model_path"]

@@ -45,7 +45,7 @@ def run_scheduler(  # noqa: PLR0917 - arguments of a process travel as a tuple
     _become(f"sglang::scheduler_TP{rank}", launcher, node.faults.orphans)
     log = Log(rank if fields["tp_size"] > 1 else None)
     try:
-        gpu = _gpu(node, fields["base_gpu_id"] + rank)
+        gpu = _gpu(node, fields["base_gpu_id"] + rank % (fields["tp_size"] // fields["nnodes"]))
         memory = GpuMemory(node.gpu_dir, gpu["index"], gpu["memory_total_mib"])
         startup = Startup(fields, node, rank, memory, log)
         connection.send({"status": "started"})
@@ -56,6 +56,7 @@ def run_scheduler(  # noqa: PLR0917 - arguments of a process travel as a tuple
             DecodeLoop(fields, node, launch=launch, info=info, connection=connection, log=log).run()
         else:
             connection.recv()
+        startup.peers.leave()
     except (EOFError, BrokenPipeError, ConnectionResetError):
         while node.faults.orphans:
             signal.pause()

@@ -17,6 +17,7 @@ from .collective import Collective
 from .context_length import effective_context_length, read_config, text_config
 from .failures import OutOfMemoryError, raise_crash
 from .gpu_memory import used_by_others
+from .peers import Peers
 from .resolution import captured_batch_sizes
 from .shards import progress_lines, weight_files
 
@@ -36,7 +37,7 @@ class Startup:
     Args:
         fields: resolved ``ServerArgs``.
         node: the simulated machine.
-        rank: tensor-parallel rank, which is also the GPU's index.
+        rank: tensor-parallel rank among all nodes.
         memory: this rank's GPU.
         log: this rank's log.
     """
@@ -45,7 +46,9 @@ class Startup:
         self._fields = fields
         self._node = node
         self._rank = rank
+        self._local_rank = rank % (fields["tp_size"] // fields["nnodes"])
         self._collective = Collective(os.getppid())
+        self.peers = Peers(fields, node, rank, log)
         self._memory = memory
         self._log = log
         self._target = read_config(fields["model_path"])
@@ -119,7 +122,7 @@ class Startup:
         if more_mib > free:
             total, held = self._memory.total_mib / GIB, self._memory.held_mib / GIB
             raise OutOfMemoryError(
-                f"CUDA out of memory. Tried to allocate {more_mib / GIB:.2f} GiB. GPU {self._rank} has a total "
+                f"CUDA out of memory. Tried to allocate {more_mib / GIB:.2f} GiB. GPU {self._local_rank} has a total "
                 f"capacity of {total:.2f} GiB of which {free / GIB:.2f} GiB is free. Including non-PyTorch memory, "
                 f"this process has {held:.2f} GiB memory in use."
             )
@@ -137,6 +140,8 @@ class Startup:
     def _distributed(self, phase: str, memory: str) -> None:
         self._log("Init torch distributed begin.")
         self._enter(phase)
+        if memory:
+            self.peers.meet()
         seconds = self._phase_seconds("distributed_init_s") if memory else 0.0
         self._spend(seconds)
         held = float(self._node.memory.get(memory, 0.0)) if memory else 0.0
@@ -146,13 +151,13 @@ class Startup:
     def _foreign_memory(self) -> list[int]:
         """Return what others hold of each GPU of this launch; its own ranks hold nothing before they all start."""
         first = self._fields["base_gpu_id"]
-        gpus = self._node.gpus[first : first + self._fields["tp_size"]]
+        gpus = self._node.gpus[first : first + self._fields["tp_size"] // self._fields["nnodes"]]
         return [used_by_others(self._node.gpu_dir / f"gpu{gpu['index']}") for gpu in gpus]
 
     def _check_balance(self) -> None:
         """Refuse a GPU that others use already (``init_torch_distributed`` compares the ranks' free memory)."""
         free = [self._memory.total_mib - used for used in self._foreign]
-        local, lowest = free[self._rank], min(free)
+        local, lowest = free[self._local_rank], min(free)
         if lowest < local * 0.9:
             raise ValueError(
                 "The memory capacity is unbalanced. Some GPUs may be occupied by other processes. "
