@@ -88,17 +88,21 @@ class CellRunner:
         self.watcher.cell_ended(cell, outcome.state.value, text, seconds)
         return outcome
 
-    def prepare_and_identify(self, cell: Cell, attempt: int) -> tuple[CellOutcome | None, dict[str, str]]:
+    def prepare_and_identify(self, cell: Cell, folder: Path) -> tuple[CellOutcome | None, dict[str, str]]:
         """Before any launch: bring the node into the state that a cell needs, and return what it is made of then.
+
+        Args:
+            cell: Whose draft model is prepared.
+            folder: For Ansible's output, which belongs to no cell.
 
         Returns:
             How that failed, None when it did not; and the identity, empty when nobody could say.
         """
-        variables = extra_vars(self.plan, cell, attempt, self.variables)
-        unprepared = self._prepare(cell, attempt, variables)
+        variables = extra_vars(self.plan, cell, 0, self.variables)
+        unprepared = self._prepare(cell, 0, variables, directory=folder)
         if unprepared and (unprepared.fatal or unprepared.state is CellState.ABANDONED):
             return unprepared, {}
-        played = self._play("identity", cell, attempt, variables)
+        played = self._play("identity", cell, 0, variables, directory=folder)
         if played.ok:
             return None, identity_of(played)
         failure = from_playbook(played)
@@ -147,22 +151,17 @@ class CellRunner:
 
     def _play(self, playbook: str, cell: Cell, attempt: int, variables: Mapping[str, Any], **more: Any) -> PlaybookRun:  # noqa: ANN401 - handed on
         """Run a playbook for a cell and journal how it went."""
-        played = self.playbooks.run(
-            playbook,
-            directory=self.cell_directory(cell) / "ansible",
-            extra_vars=variables,
-            cancelled=lambda: self.interrupts.asked,
-            **more,
-        )
+        more.setdefault("directory", self.cell_directory(cell) / "ansible")
+        played = self.playbooks.run(playbook, extra_vars=variables, cancelled=lambda: self.interrupts.asked, **more)
         record_playbook(self.journal, played, cell.cell_id, attempt)
         return played
 
-    def _prepare(self, cell: Cell, attempt: int, variables: Mapping[str, Any]) -> CellOutcome | None:
+    def _prepare(self, cell: Cell, attempt: int, variables: Mapping[str, Any], **more: Path) -> CellOutcome | None:
         """Check the draft model and set NCCL's variables before its first launch; return an outcome when that fails."""
         key = draft_model(variables)
         if key in self.prepared:
             return None
-        played = self._play("deploy", cell, attempt, variables, tags=PREPARING)
+        played = self._play("deploy", cell, attempt, variables, tags=PREPARING, **more)
         if played.ok:
             self.prepared.add(key)
             return None

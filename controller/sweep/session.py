@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from controller.exits import TargetError
 from controller.lock import NodeLock, node_key
 from controller.sweep import leftovers
 from controller.sweep.cell import CellRunner
@@ -14,12 +17,12 @@ from controller.sweep.outcome import CellOutcome, CollectLog, log_copy
 from controller.sweep.state import CellState, HostState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping, Sequence
 
     from controller.inventory import Target
     from controller.journal import Journal
     from controller.plan import Cell, Plan
+    from controller.playbooks import PlaybookRun
     from controller.sweep.interrupt import Interrupts
     from controller.sweep.ports import LoadGenerator, PreparingRunner, Watcher
 
@@ -128,7 +131,7 @@ class HostSession:
         assert self._runner is not None  # noqa: S101 - begin() comes first
         speculates = [arm.name for arm in self.plan.arms if arm.settings.get("sglang_server_speculative") is not False]
         cell = next((cell for cell in self.plan.cells if cell.arm in speculates), self.plan.cells[0])
-        return self._runner.prepare_and_identify(cell, 0)
+        return self._runner.prepare_and_identify(cell, self.workplace / "ansible")
 
     def launch(self, cells: Sequence[tuple[Cell, int]], interrupts: Interrupts) -> Iterator[CellOutcome]:
         """Launch cells, each with its attempt, one after the other, until one makes going on senseless."""
@@ -155,7 +158,7 @@ class HostSession:
             self._tainted = False
             return ""
         collect = self._log.as_extra_vars() if self._log else {}
-        played = self.playbooks.run("stop", directory=self.workplace / "ansible", extra_vars=collect)
+        played = self._play_stop(collect)
         if played.ok:
             self._tainted = False
         if journal is not None:
@@ -164,6 +167,15 @@ class HostSession:
             if played.ok:
                 journal.append("stopped")
         return played.sentence
+
+    def _play_stop(self, collect: Mapping[str, str]) -> PlaybookRun:
+        """Stop the server even when the sweep directory has no room for what Ansible writes, or for the log."""
+        try:
+            return self.playbooks.run("stop", directory=self.workplace / "ansible", extra_vars=collect)
+        except TargetError as error:
+            self.watcher.note(f"{error.sentence.rstrip('.')}; stopping the server without keeping its log")
+        with tempfile.TemporaryDirectory(prefix="controller-") as folder:
+            return self.playbooks.run("stop", directory=Path(folder))
 
     def last_words(self) -> str:
         """Return what the operator is told when the controller must leave at once."""

@@ -78,12 +78,13 @@ class SimulatedFleet:
         except ControllerError:
             return []
 
-    def wait_for(self, kind: str, timeout: float = 240, **fields: str) -> None:
-        """Wait until the journal holds such a record."""
+    def wait_for(self, process: subprocess.Popen[str], kind: str, timeout: float = 240, **fields: str) -> None:
+        """Wait until the journal holds such a record; a controller that ends before cannot write it."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             if any(record["kind"] == kind and fields.items() <= record.items() for record in self.records()):
                 return
+            assert process.poll() is None, process.communicate()
             time.sleep(0.05)
         raise TimeoutError(f"no {kind} {fields} within {timeout} s")
 

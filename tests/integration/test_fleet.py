@@ -27,14 +27,14 @@ def fleet(tmp_path: Path) -> Iterator[SimulatedFleet]:
 @pytest.mark.timeout(600)
 def test_a_killed_controller_and_then_a_dead_node_lose_nothing(fleet: SimulatedFleet) -> None:
     process = fleet.start_sweep("--steps", "3", "--blocks", "2")
-    fleet.wait_for("cell", state="launching", host="node1")
-    fleet.wait_for("cell", state="launching", host="node2")
+    fleet.wait_for(process, "cell", state="launching", host="node1")
+    fleet.wait_for(process, "cell", state="launching", host="node2")
     time.sleep(1.0)
     process.kill()
     process.communicate(timeout=30)
     process = fleet.start("sweep", "--resume", str(fleet.directory), "--no-report")
-    fleet.wait_for("cell", state="done", host="node2")
-    fleet.wait_for("cell", state="launching", host="node2", cell=second_cell(fleet, "node2"))
+    fleet.wait_for(process, "cell", state="done", host="node2")
+    fleet.wait_for(process, "cell", state="launching", host="node2", cell=second_cell(fleet, "node2"))
     fleet.kill_node("node2")
     _, err = process.communicate(timeout=240)
     assert process.returncode == 0, err
