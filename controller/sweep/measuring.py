@@ -80,7 +80,7 @@ class Measuring:
                 failure = self._failure_of(serving, part)
                 if failure:
                     return CellOutcome(CellState.FAILED, failure, serving.log)
-        _write_requests(serving.folder / "requests.jsonl", records)
+        self._export(serving.folder / "requests.jsonl", records)
         return CellOutcome(CellState.DONE, None, serving.log)
 
     def _one_run(self, serving: Serving, level: int, run: int, *, warmup: bool) -> Sequence[RequestRecord]:
@@ -108,6 +108,13 @@ class Measuring:
             )
         return part
 
+    def _export(self, path: Path, records: list[RequestRecord]) -> None:
+        """Write the requests of a finished cell for other tools; not being able to costs nothing that was measured."""
+        try:
+            _write_requests(path, records)
+        except OSError as error:
+            self.watcher.note(f"{path} was not written ({error.strerror}); the journal has the same requests")
+
     def _failure_of(self, serving: Serving, records: Sequence[RequestRecord]) -> CellFailure | None:
         """Ask the target why requests failed: a server that died is a failed cell even when some requests completed."""
         if all(record.error is None for record in records):
@@ -126,6 +133,5 @@ def time_scale_of(server: Mapping[str, Any]) -> float:
 
 
 def _write_requests(path: Path, records: list[RequestRecord]) -> None:
-    """Export the requests of a finished cell for other tools; the journal stays the source."""
     path.touch(mode=0o600)
     path.write_text("".join(json.dumps(record.to_json()) + "\n" for record in records), encoding="utf-8")
