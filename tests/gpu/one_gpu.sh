@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# The whole story of one GPU, from a bare machine to an empty GPU, with everything kept under OUT.
+#
+#   tests/gpu/one_gpu.sh INVENTORY OUT [CHAPTER…]
+#
+# Chapters (default: all but prepare, in this order), each also alone; seconds are those of a H200 with a trained pair:
+#   prepare    (200 s) serving environment, controller and trained pair from BUNDLE, as tests/gpu/bundle.sh made it
+#   doctor     (5 s)   controller doctor names the clash of context lengths before anything starts
+#   orphan     (20 s)  what an earlier launch left behind holds memory; the first act of deploy.yml frees it
+#   deploy     (160 s, cold) the clash is patched, the server healthy, a second run changes nothing, one request answered
+#   nccl       (80 s)  the role writes the variables, and NCCL's own log says that it has those that one rank reads
+#   fidelity   (90 s)  the controller's client and sglang.bench_serving in turns
+#   sweep      (58 s a launch) SWEEP_OPTIONS replaces the options; /metrics is recorded meanwhile
+#   agreement  (2 s)   L, C, T1 and S of the journal beside SGLang's own log and counters, and lucky launches planted
+#   stopped    (200 s) the scheduler is stopped (SIGSTOP) while serving and while it captures graphs
+#   killed     (60 s)  the scheduler is killed (kill -9) while it loads
+#   cost       (350 s) a launch by the controller beside one by a shell script
+#   peers      (300 s) sglang.auto_benchmark, one launch for each of the settings
+#   stop       (10 s)  no process and no GPU memory left
+# A loan of 30 minutes holds prepare to agreement with 12 launches (say --blocks 2 --steps 1,2,3 without --adaptive), or
+# prepare, deploy and the rest. BUDGET_S (default 1500) seconds after its start no further chapter but stop begins.
+#
+# PYTHON runs the controller (default: prepare's, else python3). GPU_ROOT is where prepare puts everything.
+set -uo pipefail
+cd "$(dirname "$(readlink -f "$0")")/../.."
+inventory=$1
+out=$(readlink -m "$2")
+shift 2
+chapters=${*:-doctor orphan deploy nccl fidelity sweep agreement stopped killed cost peers stop}
+mkdir -p "$out"
+export ANSIBLE_NOCOLOR=1 PYTHONUNBUFFERED=1 GPU_RANKS=1 GPU_ROOT=${GPU_ROOT:-/tmp/eagle3}
+root=$GPU_ROOT
+log=${SERVER_LOG:-$root/logs/sglang_eagle3_nccl_3step.log}
+url=${URL:-http://127.0.0.1:8000}
+prompts=${PROMPTS:-$root/models/prompts.jsonl}
+serving=$root/ml-env/bin/python3
+choose_python() {
+  [ -z "${PYTHON:-}" ] && [ -x "$root/controller/bin/python3" ] && PYTHON=$root/controller/bin/python3 PATH=$root/controller/bin:$PATH
+  export PYTHON=${PYTHON:-python3} PATH
+  python=$PYTHON
+}
+choose_python
+# shellcheck source=telling.sh
+. tests/gpu/telling.sh
+
+healthy() { curl -sf -o /dev/null -m 10 "$url/health"; }
+deployed() { # NAME: a healthy server of the inventory's settings
+  healthy || play "$1-deploy" deploy.yml || note "      no healthy server"
+}
+part() { # SCRIPT CHAPTER…: chapters of another story, told into the same folder
+  local script=$1
+  shift
+  "$script" "$inventory" "$out" "$@"
+  failures=$((failures + ($? != 0)))
+}
+
+for chapter in $chapters; do
+  if [ "$SECONDS" -gt "${BUDGET_S:-1500}" ] && [ "$chapter" != stop ]; then
+    say "$chapter left out: $SECONDS s have passed"
+    continue
+  fi
+  begun=$SECONDS
+  case $chapter in
+  prepare)
+    say prepare
+    TRAIN_OPTIONS=${TRAIN_OPTIONS---ballast 2} tests/gpu/prepare.sh "${BUNDLE:?}" "$root" >"$out/prepare.txt" 2>&1
+    expect "the machine is an inference host" test $? -eq 0
+    choose_python
+    cp "$root"/models/pair.json "$prompts" "$out/"
+    {
+      nvidia-smi
+      uname -a
+      nproc
+      "$python" --version
+      "$python" -m ansible playbook --version
+      "$serving" -c 'import importlib.metadata as m, torch; print("sglang", m.version("sglang"), "torch", torch.__version__, "nccl", torch.cuda.nccl.version())'
+    } >"$out/hardware.txt" 2>&1
+    ;;
+  doctor | stop) part tests/gpu/story.sh "$chapter" ;;
+  deploy) URL=$url part tests/gpu/story.sh deploy again request ;;
+  orphan | stopped | killed) part tests/gpu/tensor_parallel.sh "$chapter" ;;
+  nccl)
+    part tests/gpu/tensor_parallel.sh nccl
+    play nccl-restore deploy.yml --tags nccl_env
+    expect "the inventory's variables are back" test $? -eq 0
+    ;;
+  fidelity)
+    say fidelity
+    deployed fidelity
+    # shellcheck disable=SC2086  # options are words
+    "$python" tests/gpu/fidelity.py --url "$url" --log "$log" --json "$out/fidelity.json" \
+      ${FIDELITY_OPTIONS---peer-python $serving --model-path $root/models/target --workload $prompts --rounds 4} >"$out/fidelity.txt" 2>&1
+    expect "the client measures as SGLang's own does" test $? -eq 0
+    cat "$out/fidelity.txt"
+    ;;
+  sweep)
+    "$python" -m tests.gpu.watch_metrics "$url" "$out/metrics.jsonl" &
+    watcher=$!
+    # The last --steps counts.
+    SWEEP_OPTIONS=${SWEEP_OPTIONS---steps 1,2,3,5 --adaptive --blocks 3 --confirm-blocks 1 --workload $prompts --prompts-per-run 8 --output-tokens 256} \
+      part tests/gpu/story.sh sweep
+    kill $watcher
+    ;;
+  agreement)
+    say agreement
+    "$python" -m tests.gpu.check_agreement "$out/sweep" --metrics "$out/metrics.jsonl" --json "$out/agreement.json" >"$out/agreement.txt"
+    expect "the journal says what SGLang says, within 2 %" test $? -eq 0
+    tail -8 "$out/agreement.txt"
+    "$python" -m tests.gpu.replay_lucky "$out/sweep" | tee "$out/lucky.txt"
+    ;;
+  cost)
+    say cost
+    # shellcheck disable=SC2086  # options are words
+    "$python" -m tests.gpu.cost --inventory "$inventory" --root "$root" --out "$out/cost" ${COST_OPTIONS---workload $prompts} >"$out/cost.txt" 2>&1
+    expect "both were measured" test $? -eq 0
+    cat "$out/cost.txt"
+    ;;
+  peers)
+    say peers
+    if "$serving" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("sglang.auto_benchmark") is None)'; then
+      deployed peers
+      mkdir -p "$out/peers"
+      cp "$root/state/launch.json" "$out/peers/launch.json"
+      play peers-stop playbooks/stop.yml
+      "$python" -m tests.gpu.auto_benchmark --python "$serving" --launch "$out/peers/launch.json" --prompts "$prompts" \
+        --out "$out/peers" >"$out/peers.txt" 2>&1
+      expect "it came to a conclusion" test $? -eq 0
+      cat "$out/peers.txt"
+    else
+      note "      this interpreter has no sglang.auto_benchmark; its procedure: tests/bench/bench_lucky_launch.py"
+    fi
+    ;;
+  *)
+    echo "no chapter $chapter" >&2
+    exit 2
+    ;;
+  esac
+  note "      $chapter took $((SECONDS - begun)) s"
+done
+say "$failures expectations or parts failed"
+exit $((failures > 0))
