@@ -52,6 +52,7 @@ class WatchOptions:
         budget_s: longest time from the launch until the server is ready.
         known_phase: phase that was reported last; another one ends the slice.
         limits_s: how long each phase may stand still, in seconds; a phase without a limit may for ever.
+        serves: false on a machine of several that only takes part: it answers `/health`, and nothing else.
     """
 
     host: str
@@ -62,6 +63,7 @@ class WatchOptions:
     budget_s: float
     known_phase: str
     limits_s: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    serves: bool = True
 
 
 @dataclasses.dataclass
@@ -110,7 +112,7 @@ class HealthProbe:
     def _run(self) -> None:
         options = self._options
         status = health_status(options.host, options.port)
-        if status == 200:
+        if status == 200 and options.serves:
             try:
                 self.info = server_info(options.host, options.port, options.api_key)
             except ProbeError as error:

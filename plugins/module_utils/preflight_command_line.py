@@ -36,8 +36,13 @@ class CommandLine:
 
     @property
     def tensor_parallel_size(self) -> int:
-        """GPUs of the server."""
+        """GPUs of the server, on all its machines together."""
         return self.number("--tp-size") or 1
+
+    @property
+    def local_ranks(self) -> int:
+        """GPUs of the server on each of its machines."""
+        return max(self.tensor_parallel_size // (self.number("--nnodes") or 1), 1)
 
 
 def parse_command_line(argv: Sequence[str]) -> CommandLine:

@@ -37,7 +37,7 @@ NEEDED_DISK_MIB = 256
 
 def host_checks(params: Dict[str, Any]) -> List[Check]:
     """The checks of the machine that sees all processes and GPUs."""
-    ranks = parse_command_line(params["argv"]).tensor_parallel_size
+    ranks = parse_command_line(params["argv"]).local_ranks
     facts = read_driver.read_driver(params["nvidia_smi"], params["timeout_s"])
     checks = [
         driver.check_driver(facts),
@@ -105,7 +105,7 @@ def _flags(
 
 
 def _system(command: CommandLine, params: Dict[str, Any]) -> Iterator[Check]:
-    ranks, table, user = command.tensor_parallel_size, ProcessTable(), params["user"]
+    ranks, table, user = command.local_ranks, ProcessTable(), params["user"]
     environment = params["environment"]
     size, free, segments, total = read_system.read_shared_memory()
     lives = read_system.live_leader(params["state_dir"], table) is not None
@@ -146,6 +146,4 @@ def _models(command: CommandLine, version: Optional[str], params: Dict[str, Any]
 
 
 def _all_reduce(command: CommandLine, params: Dict[str, Any]) -> Check:
-    return check_allreduce(
-        command.python, command.tensor_parallel_size, params["environment"], params["allreduce_timeout_s"]
-    )
+    return check_allreduce(command.python, command.local_ranks, params["environment"], params["allreduce_timeout_s"])

@@ -118,7 +118,8 @@ _PHASE_BEGINS = (
     (re.compile(r"Capture (?!draft)[\w ]*cuda graph begin\b", re.IGNORECASE), "target_graphs"),
     (re.compile(r"max_total_num_tokens=\d+, chunked_prefill_size="), "warmup"),
     (re.compile(r"Started server process \[\d+\]|Uvicorn running on http"), "warmup"),
-    (re.compile(r"The server is fired up and ready to roll!"), "serving"),
+    # The second one on machines that only take part (entrypoints/engine.py, node_rank >= 1).
+    (re.compile(r"The server is fired up and ready to roll!|Dummy health check server started"), "serving"),
 )
 _WEIGHTS_BEGIN = re.compile(r"Load weight begin\.")
 _WEIGHTS_END = re.compile(r"Load weight end\.")
@@ -126,7 +127,9 @@ _DRAFT_TYPE = re.compile(r"type=\w*(?:[Ee]agle|EAGLE|NextN|MTP)")
 # "Loading safetensors checkpoint shards:  12% Completed | 3/24 [...]", "Multi-thread loading shards: ...": one bar of
 # the first rank, drawn again for each shard.
 _SHARDS = re.compile(r"oading [\w -]*shards:.*\| (?P<done>\d+)/(?P<total>\d+) \[")
-_PORT_OPEN = re.compile(r"Uvicorn running on http|The server is fired up and ready to roll!")
+_PORT_OPEN = re.compile(
+    r"Uvicorn running on http|The server is fired up and ready to roll!|Dummy health check server started"
+)
 
 _FATAL = re.compile(
     r"Scheduler hit an exception"

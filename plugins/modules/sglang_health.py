@@ -95,6 +95,16 @@ options:
     description: The systemctl program.
     type: str
     default: systemctl
+  nnodes:
+    description: Number of machines of the launch. With several of them, a failure of one is told to the others.
+    type: int
+    default: 1
+  node_rank:
+    description:
+      - Which machine of several this is. Only that of rank 0 serves. Another one is ready once its log says that its
+        schedulers are up and its port answers; it has no effective settings to compare.
+    type: int
+    default: 0
 attributes:
   check_mode:
     support: full
@@ -194,6 +204,10 @@ warnings:
   returned: when there is something to say
   type: list
   elements: str
+peer_failed:
+  description: Name of another machine of the launch that failed while this one was not ready, empty without one.
+  returned: with several machines
+  type: str
 failure:
   description: >-
     Null, or why the server cannot become ready: class, phase, cause, remedy, confidence, runbook, log_tail, survivors,
@@ -266,6 +280,8 @@ ARGUMENTS: Dict[str, Any] = {
     "phase_limits": {"type": "dict", "default": {}},
     "nvidia_smi": {"type": "str", "default": "nvidia-smi"},
     "systemctl": {"type": "str", "default": "systemctl"},
+    "nnodes": {"type": "int", "default": 1},
+    "node_rank": {"type": "int", "default": 0},
 }
 # Reads as "everywhere" to a server; to a client it is no address.
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104
@@ -321,7 +337,8 @@ def report(
     result = empty_result(parameters)
     known: Optional[Diagnosis] = None
     reason = observation.reason
-    found = differences(parameters["wanted"], observation.info) if observation.ready else []
+    serves = parameters["node_rank"] == 0
+    found = differences(parameters["wanted"], observation.info) if observation.ready and serves else []
     if found and parameters["effective_mismatch"] == "warn":
         observation.warnings.append(f"the server runs with other settings: {'; '.join(found)}")
     elif found:
@@ -349,7 +366,7 @@ def report(
         elapsed_s=round(elapsed_s, 3),
         log_silent_s=round(silent_s, 1),
         shards={"done": shards[0], "total": shards[1]} if shards else None,
-        server=summarize(observation.info) if observation.ready else {},
+        server=summarize(observation.info) if observation.ready and serves else {},
     )
     if reason:
         members = watch.target.members()
@@ -436,6 +453,7 @@ def observe(parameters: Dict[str, Any], table: ProcessTable, *, check_mode: bool
         budget_s=parameters["budget_s"],
         known_phase=memory.phase,
         limits_s=phase_limits(parameters["phase_limits"]),
+        serves=parameters["node_rank"] == 0,
     )
     watch = LaunchWatch(target, table, options, memory.schedulers, memory.started_at)
     observation = watch.run()

@@ -48,6 +48,8 @@ def test_command_line() -> None:
     assert line.text("--lora-paths") == "a b"
     assert line.number("--model-path") is None
     assert parse_command_line([]).tensor_parallel_size == 1
+    assert line.local_ranks == 4
+    assert parse_command_line(["python", "-m", "x", "--tp-size", "16", "--nnodes", "2"]).local_ranks == 8
 
 
 def test_rows() -> None:

@@ -58,6 +58,7 @@ class Launch:
             "phase_limits": {},
             "nvidia_smi": "",
             "systemctl": "systemctl",
+            "node_rank": 0,
         }
         return {**options, **changes}
 
@@ -91,6 +92,13 @@ def test_ready(launch: Launch) -> None:
     assert result["server"]["version"] == "0.5.15"
     assert [phase["name"] for phase in result["phases"]][-1] == "serving"
     assert launch.look(check_mode=True)[0]["ready"]
+
+
+def test_a_machine_that_only_takes_part_is_ready_without_settings(launch: Launch) -> None:
+    launch.start("takes-part")
+    result = launch.settle(node_rank=1, wanted={"speculative_num_steps": 5})
+    assert result["ready"], result
+    assert (result["phase"], result["server"]) == ("serving", {})
 
 
 def test_a_phase_change_ends_the_look(launch: Launch) -> None:
