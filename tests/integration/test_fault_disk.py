@@ -57,7 +57,7 @@ def test_a_full_controller_stops_the_server_and_loses_no_finished_cell(simulated
         assert "Traceback" not in again.stderr
 
 
-@pytest.mark.parametrize("folder", ["state", "logs"])
+@pytest.mark.parametrize("folder", ["state", "logs"] if THOROUGH else ["state"])
 def test_a_full_target_launches_nothing_and_names_the_path(simulated: SimulatedSweep, folder: str) -> None:
     with small_disk(simulated.node.path / folder, 64) as disk:
         ballast = fill(disk)

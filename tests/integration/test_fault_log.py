@@ -12,6 +12,7 @@ from ansible.module_utils.testing import patch_module_args
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils import launch_watch
 from ansible_collections.sglang_ops.eagle3.plugins.modules import fetch_log, sglang_health
 
+from tests.integration.faults import THOROUGH
 from tests.integration.watched_launch import WatchedLaunch
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def test_while_it_loads_the_living_and_the_dead_are_still_told_apart(
     assert dead["failure"]["exit_status"] in (-9, None)
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", DAMAGES if THOROUGH else (delete, truncate))
 def test_a_server_that_comes_up_behind_a_lost_log_is_found_ready(
     launch: WatchedLaunch, damage: Callable[[Path], None]
 ) -> None:

@@ -16,6 +16,7 @@ from controller.lock import holders
 from controller.process import boot_id, start_ticks
 from controller.sweep import leftovers
 from controller.sweep.leftovers import RunningNote
+from tests.integration.faults import THOROUGH
 from tests.integration.simulated_sweep import SMALL, SimulatedSweep
 
 if TYPE_CHECKING:
@@ -63,10 +64,12 @@ def test_a_rebooted_target_is_noticed_and_its_old_numbers_are_nobodys(
     stopped = simulated.run("stop", *inventory)
     assert stopped.returncode == 0, stopped.stderr
     assert "no process of it was left" in stopped.stdout
-    done = simulated.run("sweep", "--resume", str(simulated.sweep_directory), *inventory)
-    assert done.returncode == 0, done.stderr
-    assert {states.count("done") for states in simulated.states().values()} == {1}
     assert stranger.poll() is None
+    if THOROUGH:
+        done = simulated.run("sweep", "--resume", str(simulated.sweep_directory), *inventory)
+        assert done.returncode == 0, done.stderr
+        assert {states.count("done") for states in simulated.states().values()} == {1}
+        assert stranger.poll() is None
 
 
 def test_a_rebooted_controller_takes_no_process_for_its_own(
