@@ -60,22 +60,26 @@ class LocalSshd:
 
     def cut(self) -> int:
         """End every connection as a broken network would: without a word. Return how many processes served them."""
-        pids = self.sessions()
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        return len(pids)
+        return _kill(self.sessions())
 
-    def refuse(self) -> None:
-        """Take no connections any more; those that are open stay."""
+    def go_away(self) -> None:
+        """End every connection and take no other one."""
         assert self.process is not None
+        pids = self.sessions()  # without the process that listens nobody knows whose they are
         self.process.kill()
         self.process.wait()
+        _kill(pids)
 
     def stop(self) -> None:
         if self.process is not None:
-            self.cut()
-            self.refuse()
+            self.go_away()
+
+
+def _kill(pids: list[int]) -> int:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return len(pids)
 
 
 @contextlib.contextmanager

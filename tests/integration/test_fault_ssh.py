@@ -89,8 +89,7 @@ def test_a_target_that_refuses_for_a_while_keeps_a_server_that_is_not_forgotten(
 ) -> None:
     process = started(simulated)
     simulated.wait_for("cell", state="measuring")
-    sshd.refuse()
-    sshd.cut()
+    sshd.go_away()
     _, err = process.communicate(timeout=240)
     assert process.returncode == 3, err
     assert "the target cannot be reached" in err
