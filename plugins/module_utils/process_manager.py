@@ -179,12 +179,13 @@ class ProcessManager:
         """Start the launch and record it.
 
         Raises:
-            LaunchError: the port stays taken, or the server dies at once.
+            LaunchError: the port stays taken, the log has no room, or the server dies at once.
         """
         self._wait_for_port(wanted)
         log_file = Path(wanted.log_file)
         log_file.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         rotate_log(log_file, wanted.log_keep)
+        _check_room(log_file)
         records: List[LaunchRecord] = []
         identity = wanted.fingerprint()
 
@@ -251,6 +252,23 @@ class ProcessManager:
                 return status
             time.sleep(0.05)
         return None
+
+
+def _check_room(log_file: Path) -> None:
+    """Refuse a launch whose log could not tell anything.
+
+    Raises:
+        LaunchError: the file system of the log is full.
+    """
+    try:
+        free = os.statvfs(log_file.parent).f_bavail
+    except OSError:
+        return
+    if free == 0:
+        raise LaunchError(
+            f"cannot write the log {log_file} (No space left on device); free some space there or set "
+            "sglang_server_log_dir"
+        )
 
 
 def _last_words(log_file: Path) -> Tuple[str, str]:
