@@ -83,10 +83,10 @@ class Launch:
         """PIDs of the schedulers in this launch's session, rank 0 first, zombies left out."""
         found = {}
         for process in self.node.processes():
-            match = re.fullmatch(r"sglang::scheduler_TP(\d+)", process.name)
+            match = re.fullmatch(r"sglang::scheduler(?:_TP(\d+))?", process.name)
             with contextlib.suppress(OSError):
                 if match and os.getsid(process.pid) == self.process.pid:
-                    found[int(match.group(1))] = process.pid
+                    found[int(match.group(1) or 0)] = process.pid
         return [found[rank] for rank in sorted(found)]
 
     def generate(self, text: str = "Hello", tokens: int = 64, **more: Any) -> dict[str, Any]:

@@ -42,7 +42,8 @@ def run_scheduler(  # noqa: PLR0917 - arguments of a process travel as a tuple
 ) -> None:
     """Load, serve and, on an exception, take the launcher down with SIGQUIT as the real scheduler does."""
     node = Node.load(Path(node_file))
-    _become(f"sglang::scheduler_TP{rank}", launcher, node.faults.orphans)
+    title = f"sglang::scheduler_TP{rank}" if fields["tp_size"] > 1 else "sglang::scheduler"
+    _become(title, launcher, node.faults.orphans)
     log = Log(rank if fields["tp_size"] > 1 else None)
     try:
         gpu = _gpu(node, fields["base_gpu_id"] + rank % (fields["tp_size"] // fields["nnodes"]))
