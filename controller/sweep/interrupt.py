@@ -36,9 +36,11 @@ class Interrupts:
         self._on_asked = on_asked
         self._previous: dict[signal.Signals, Any] = {}
         self._raise = False
+        self._terminals: tuple[int, ...] = ()
         self.asked = False
 
     def __enter__(self) -> Self:
+        self._terminals = tuple(descriptor for descriptor in (0, 1, 2) if os.isatty(descriptor))
         for number in SIGNALS:
             self._previous[number] = signal.signal(number, self._handle)
         return self
@@ -66,6 +68,8 @@ class Interrupts:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         del frame
+        if number == signal.SIGHUP:
+            self._leave_terminal()
         if self.asked and number != signal.SIGHUP:  # a closing terminal sends more than one signal
             sys.stderr.write(f"\n{self._last_words()}\n")
             sys.stderr.flush()
@@ -77,3 +81,11 @@ class Interrupts:
         if self._raise:
             self._raise = False
             raise StopAskedError
+
+    def _leave_terminal(self) -> None:
+        """Write to nowhere when the terminal is gone: an error of the display must not get in the way of stopping."""
+        for descriptor in self._terminals:
+            if not os.isatty(descriptor):
+                nowhere = os.open(os.devnull, os.O_RDWR)
+                os.dup2(nowhere, descriptor)
+                os.close(nowhere)
