@@ -261,10 +261,11 @@ def _check_room(log_file: Path) -> None:
         LaunchError: the file system of the log is full.
     """
     try:
-        free = os.statvfs(log_file.parent).f_bavail
+        system = os.statvfs(log_file.parent)
     except OSError:
         return
-    if free == 0:
+    free = system.f_bavail if os.geteuid() else system.f_bfree
+    if system.f_blocks and not free:  # some file systems do not count their blocks
         raise LaunchError(
             f"cannot write the log {log_file} (No space left on device); free some space there or set "
             "sglang_server_log_dir"
