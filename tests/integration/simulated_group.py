@@ -46,7 +46,14 @@ class SimulatedGroup:
             }
             for name, address in zip(NAMES, ("127.0.0.1", "127.0.0.2"), strict=True)
         }
-        (self.inventory / "hosts.yml").write_text(json.dumps({"all": {"children": {"inference": {"hosts": hosts}}}}))
+        self._hosts: dict[str, dict[str, Any]] = hosts
+        self.set("node1")
+
+    def set(self, name: str, **variables: Any) -> None:
+        """Give one machine variables in the inventory."""
+        self._hosts[name].update(variables)
+        inventory = {"all": {"children": {"inference": {"hosts": self._hosts}}}}
+        (self.inventory / "hosts.yml").write_text(json.dumps(inventory))
 
     def start(self, playbook: str, *options: str, **variables: Any) -> subprocess.Popen[str]:
         """Start a playbook over both machines."""

@@ -52,6 +52,14 @@ def test_two_machines_serve_end_and_are_cleaned_together(make_group: Callable[..
     assert "changed=0" in output
     assert [group.launch(name)["launch_id"] for name in NAMES] == [launch["launch_id"] for launch in launches]
 
+    # What differs on one machine makes the launch anew on all.
+    group.set("node2", sglang_server_random_seed=7)
+    code, output = group.play("deploy.yml", "--tags", "sglang_server", sglang_server_speculative=False)
+    assert code == 0, output
+    news = [group.launch(name)["launch_id"] for name in NAMES]
+    assert not set(news) & {launch["launch_id"] for launch in launches}
+    wait_until(lambda: "sglang::scheduler_TP3" in group.processes(), 20)
+
     # Whoever lost a rank ends by himself, on both machines, as the real ones do.
     os.kill(group.scheduler("node2", 3), signal.SIGKILL)
     wait_until(lambda: group.processes() == [], 10)
