@@ -18,6 +18,8 @@ PLAY = """\
   connection: local
   tasks:
     - {ansible.builtin.fail: {msg: broken}, when: "inventory_hostname == breaks | default(0)"}
+    - ansible.builtin.set_fact: {__preflight_result: {checks: [{name: sglang-installed, detail: "{{ release }}"}]}}
+    - ansible.builtin.import_role: {name: preflight, tasks_from: same_release}
     - ansible.builtin.import_role: {name: sglang_server, tasks_from: check}
     - ansible.builtin.debug: {msg: "{{ __sglang_server_argv | join(' ') }}"}
     - ansible.builtin.include_role: {name: zombie_cleanup}
@@ -42,7 +44,10 @@ CASE = """\
   rescue:
     - {ansible.builtin.debug: {msg: "refused: {{ ansible_failed_result.msg }}"}}
 """
-HOSTS = {"first": {"ansible_host": "10.0.0.1"}, "second": {"ansible_host": "10.0.0.2"}}
+HOSTS = {
+    "first": {"ansible_host": "10.0.0.1", "installed": "0.5.15"},
+    "second": {"ansible_host": "10.0.0.2", "installed": "0.5.14"},
+}
 
 
 def play(folder: Path, *options: str, playbook: str = PLAY, **variables: Any) -> tuple[int, str]:
@@ -53,6 +58,7 @@ def play(folder: Path, *options: str, playbook: str = PLAY, **variables: Any) ->
         "ansible_python_interpreter": sys.executable,
         "sglang_server_model_path": "/m",
         "sglang_server_speculative": False,
+        "release": "SGLang 0.5.15",
         **variables,
     }
     if playbook == PLAY:
@@ -85,6 +91,10 @@ def test_the_place_in_the_play_is_the_rank(tmp_path: Path) -> None:
     ("variables", "says"),
     [
         ({"breaks": "second"}, "Nothing is started, because of the machines of this model second failed earlier"),
+        (
+            {"release": "SGLang {{ installed }}"},
+            "different releases of SGLang (first has SGLang 0.5.15, second has SGLang 0.5.14); install the same one",
+        ),
         ({"cleans": True, "zombie_cleanup_delegate_to": "pve"}, "two of them would be cleaned as the same container"),
     ],
 )
