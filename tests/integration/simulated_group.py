@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from controller.paths import REPOSITORY, SIMULATOR_INVENTORY
 from controller.simulator import Node, create_node
 from tests.integration.simulated_launch import free_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMES = ("node1", "node2")
 
@@ -96,10 +95,15 @@ class SimulatedGroup:
         return [process.name for node in self.nodes.values() for process in node.processes()]
 
     def clean(self) -> None:
-        """End whatever a failed test left."""
-        for node in self.nodes.values():
-            for process in node.processes():
-                try:
-                    os.kill(process.pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
+        """End whatever a test left: servers, and what samples their GPUs."""
+        pids = [process.pid for node in self.nodes.values() for process in node.processes()]
+        pids += [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if self._is_named_in(entry)]
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _is_named_in(self, entry: Path) -> bool:
+        try:
+            return f"{self.inventory.parent}/node".encode() in (entry / "cmdline").read_bytes()
+        except OSError:
+            return False
