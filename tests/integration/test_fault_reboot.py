@@ -51,7 +51,7 @@ def test_a_rebooted_target_is_noticed_and_its_old_numbers_are_nobodys(
     inventory = ("-i", str(simulated.inventory))
     sweep = ("--dir", str(simulated.sweep_directory), "--steps", "3", "--blocks", "1", "--no-confirm", *SMALL)
     process = simulated.start("sweep", *inventory, *sweep)
-    simulated.wait_for("cell", state="measuring")
+    simulated.wait_for_server()
     process.kill()
     process.communicate()
     simulated.clean()  # the power is gone
