@@ -2,8 +2,8 @@
 
 The text of this file is also run as a program of its own (``python -I -S -``), so it imports nothing of the
 collection. It waits until the health module has noted that the launch serves, looks every few seconds, and keeps a
-summary in a file. It ends when another launch is noted, when it is told to, or after its longest time: it cannot be
-forgotten.
+summary in a file. It ends when another launch is noted, when the launcher is gone, when it is told to, or after its
+longest time: it cannot be forgotten.
 
 One look is one call of nvidia-smi, which reads counters and allocates nothing on a GPU. Reasons for lower clocks: NVML
 API reference, nvmlClocksEventReasons.
@@ -151,6 +151,24 @@ def serving_launch(health_file: str, since: float) -> Optional[str]:
     return str(known.get("launch_id"))
 
 
+def launcher_is_gone(state_dir: str) -> bool:
+    """Whether the launcher of the launch record there has ended; without a record (systemd's launches) it has not."""
+    if not os.path.isdir(state_dir):  # noqa: PTH112
+        return True
+    try:
+        with open(f"{state_dir}/launch.json", encoding="utf-8") as file:  # noqa: PTH123
+            record = json.load(file)
+        pid, start_ticks = int(record["pid"]), int(record["start_ticks"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            fields = file.read().rpartition(")")[2].split()
+        return int(fields[19]) != start_ticks or fields[0] == "Z"
+    except (OSError, ValueError, IndexError):
+        return True
+
+
 def watch(health_file: str, result_file: str, nvidia_smi: str, interval_s: float, longest_s: float = LONGEST_S) -> None:
     """Sample one launch from the moment it serves and keep the summary in ``result_file``.
 
@@ -165,7 +183,7 @@ def watch(health_file: str, result_file: str, nvidia_smi: str, interval_s: float
     launch: Optional[str] = None
     summary = Summary()
     field: Optional[str] = None
-    while time.monotonic() - began < longest_s:
+    while time.monotonic() - began < longest_s and not launcher_is_gone(os.path.dirname(health_file)):  # noqa: PTH120
         serving = serving_launch(health_file, started - 1)
         if launch is None:
             launch = serving

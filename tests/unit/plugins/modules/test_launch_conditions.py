@@ -138,6 +138,23 @@ def test_a_stale_note_of_the_health_module_is_not_taken_for_the_new_launch(tmp_p
     assert gpu_sampling.serving_launch(str(path), 0) is None
 
 
+def test_the_sampler_ends_with_its_launcher(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    assert gpu_sampling.launcher_is_gone(str(state))
+    state.mkdir()
+    assert not gpu_sampling.launcher_is_gone(str(state))
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    record = state / "launch.json"
+    for pid, start_ticks, gone in ((os.getpid(), ticks, False), (os.getpid(), ticks + 1, True), (2**22 + 1, 1, True)):
+        record.write_text(json.dumps({"pid": pid, "start_ticks": start_ticks}))
+        assert gpu_sampling.launcher_is_gone(str(state)) is gone
+    begin = time.monotonic()
+    gpu_sampling.watch(str(state / "health.json"), str(state / "gpu.json"), "nvidia-smi", 0.1, longest_s=20)
+    assert time.monotonic() - begin < 10
+    record.write_text("{")
+    assert not gpu_sampling.launcher_is_gone(str(state))
+
+
 def test_idle_clocks_are_no_slow_clocks_and_growing_memory_is_seen() -> None:
     summary = Summary()
     assert summary.as_json()["sm_mhz_lowest"] is None
