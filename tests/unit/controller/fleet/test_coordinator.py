@@ -105,7 +105,7 @@ def test_a_host_that_was_never_there_is_lost_and_the_others_do_the_work(tmp_path
 
 def test_a_host_on_which_everything_fails_is_sent_away_and_its_blocks_are_done_by_others(tmp_path: Path) -> None:
     heard = Heard()
-    hosts = {"a": TimedHost(0.1, failing_from=1), "b": TimedHost(0.01)}
+    hosts = {"a": TimedHost(0.03, failing_from=1), "b": TimedHost(0.06)}  # "b" must not end before "a" has failed
     end = run(tmp_path / "s", hosts, blocks=8, watcher=heard)
     assert any(note.startswith("a is lost: its launches fail although") for note in heard.notes)
     state = state_of(tmp_path / "s")
