@@ -1,6 +1,6 @@
 """Deployments on a simulated node through real Ansible: a winner, a canary that misses, Ctrl-C, and kill -9.
 
-Three rounds of kill -9 by default; ``CONTROLLER_KILL_ROUNDS=100`` for more, ``CONTROLLER_KILL_SEED`` repeats a series.
+Two rounds of kill -9 by default; ``CONTROLLER_KILL_ROUNDS=100`` for more, ``CONTROLLER_KILL_SEED`` repeats a series.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-ROUNDS = int(os.environ.get("CONTROLLER_KILL_ROUNDS", "3"))
+ROUNDS = int(os.environ.get("CONTROLLER_KILL_ROUNDS", "2"))
 SEED = int(os.environ.get("CONTROLLER_KILL_SEED", str(random.randrange(2**31))))
 BEFORE_IT_BEGINS = 0.2
 """Share of the kills that may come before anything is begun; the others spread over the deployment."""

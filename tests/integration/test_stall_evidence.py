@@ -51,4 +51,5 @@ def test_stopped_schedulers_are_told_with_their_state(node: SimulatedNode) -> No
     assert "has not advanced for" in line
     assert re.search(r"schedulers in state [^)]*\bT\b", line)
     assert "GPUs 0 to 0 % busy" in line
-    assert "no cause in the log" in line
+    assert "a signal (SIGSTOP) or a debugger holds " in line
+    assert "kill -CONT" in line

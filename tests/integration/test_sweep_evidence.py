@@ -10,6 +10,7 @@ import pytest
 
 from controller.arms import build_arms
 from controller.plan import schedule
+from tests.integration.faults import thorough
 from tests.integration.simulated_sweep import SimulatedSweep, document
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def test_a_dead_draft_is_invalid(make: Callable[..., SimulatedSweep]) -> None:
     assert result["analysis"]["levels"][0]["recommendation"]["status"] == "NONE"
 
 
+@thorough
 @pytest.mark.slow
 def test_the_stop_rule_adds_blocks_while_an_arm_is_undecided(make: Callable[..., SimulatedSweep]) -> None:
     one = make()
@@ -142,6 +144,7 @@ def test_a_changed_draft_is_not_mixed_in(make: Callable[..., SimulatedSweep]) ->
     }
 
 
+@thorough
 @pytest.mark.slow
 def test_an_aa_sweep_keeps_the_noise_floor_for_later_sweeps(make: Callable[..., SimulatedSweep]) -> None:
     one = make()

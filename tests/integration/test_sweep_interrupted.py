@@ -40,8 +40,7 @@ def started(simulated: SimulatedSweep, *extra: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("state", ["launching", "measuring"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(("state", "number"), [("launching", signal.SIGINT), ("measuring", signal.SIGTERM)])
 def test_an_interrupt_stops_the_server_and_the_sweep_can_be_resumed(
     simulated: SimulatedSweep, state: str, number: signal.Signals
 ) -> None:
