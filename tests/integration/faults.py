@@ -7,4 +7,4 @@ import os
 import pytest
 
 THOROUGH = os.environ.get("CONTROLLER_FAULTS") == "all"
-thorough = pytest.mark.skipif(not THOROUGH, reason="slow, and its parts have tests of their own: CONTROLLER_FAULTS=all runs it")
+thorough = pytest.mark.skipif(not THOROUGH, reason="slow: CONTROLLER_FAULTS=all runs it")
