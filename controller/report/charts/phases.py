@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.sglang_log import PHASES
+
 from controller.report.charts.frame import SMALL, x_axis
 from controller.report.charts.scale import Scale
 from controller.report.charts.shapes import Box, Drawing, Mark, Shape, Text
@@ -14,16 +16,8 @@ if TYPE_CHECKING:
 
     from controller.report.facts import CellFacts
 
-PHASES = (
-    "starting",
-    "distributed_init",
-    "weights",
-    "draft_weights",
-    "memory_pool",
-    "target_graphs",
-    "draft_graphs",
-    "warmup",
-)
+START_PHASES = PHASES[:-1]
+"""Serving is no part of the start."""
 MOST_BARS = 40
 ROW, FOOT, LABEL = 22.0, 44.0, 118.0
 
@@ -35,7 +29,7 @@ def phases_chart(cells: Sequence[CellFacts], styles: Mapping[str, tuple[str, str
         return None
     single = len(told) <= MOST_BARS
     bars = [(cell.cell_id, cell.arm, cell.phase_seconds) for cell in told] if single else _medians(told)
-    used = [name for name in PHASES if any(name in seconds for _, _, seconds in bars)]
+    used = [name for name in START_PHASES if any(name in seconds for _, _, seconds in bars)]
     legend, top = _legend(used, width)
     height = top + ROW * len(bars) + FOOT
     longest = max(sum(seconds.values()) for _, _, seconds in bars)
@@ -74,14 +68,14 @@ def _medians(cells: Sequence[CellFacts]) -> list[tuple[str, str, dict[str, float
         (
             f"{arm} ({len(members)})",
             arm,
-            {name: statistics.median(cell.phase_seconds.get(name, 0.0) for cell in members) for name in PHASES},
+            {name: statistics.median(cell.phase_seconds.get(name, 0.0) for cell in members) for name in START_PHASES},
         )
         for arm, members in arms.items()
     ]
 
 
 def _ink(phase: str) -> str:
-    return f"phase-{PHASES.index(phase)}"
+    return f"phase-{START_PHASES.index(phase)}"
 
 
 def _short(label: str) -> str:
