@@ -92,27 +92,9 @@ options:
     description: Seconds for the all-reduce, the import of torch included.
     type: float
     default: 120
-  ownership:
-    description: How to tell which GPU processes are ours, as in M(sglang_ops.eagle3.gpu_reap).
-    type: str
-    choices: [container, session]
-    default: container
   vmid:
     description: Number of the container.
     type: int
-  pct:
-    description: Program that asks Proxmox about the container.
-    type: str
-    default: pct
-  nvidia_smi:
-    description: Program that asks the driver.
-    type: str
-    default: nvidia-smi
-  gpu_uuids:
-    description: GPUs to look at. Empty means those of the container, or all.
-    type: list
-    elements: str
-    default: []
   idle_mib:
     description: Memory in MiB that a free GPU may have in use.
     type: int
@@ -125,6 +107,8 @@ options:
     description: Seconds for one external program.
     type: float
     default: 60
+extends_documentation_fragment:
+  - sglang_ops.eagle3.gpu_node
 attributes:
   check_mode:
     support: full
@@ -178,6 +162,7 @@ warnings_found:
 from typing import Any, Dict, List
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_arguments import node_arguments
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.preflight_check import (
     ERROR,
     RUNBOOK,
@@ -189,6 +174,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.preflight_check 
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.preflight_run import container_checks, host_checks
 
 ARGUMENTS: Dict[str, Dict[str, Any]] = {
+    **node_arguments(),
     "scope": {"type": "str", "choices": ["host", "container"], "required": True},
     "argv": {"type": "list", "elements": "str", "required": True},
     "environment": {"type": "dict", "default": {}},
@@ -206,11 +192,6 @@ ARGUMENTS: Dict[str, Dict[str, Any]] = {
     "api_key_set": {"type": "bool", "default": False, "no_log": False},
     "allreduce": {"type": "bool", "default": False},
     "allreduce_timeout_s": {"type": "float", "default": 120},
-    "ownership": {"type": "str", "choices": ["container", "session"], "default": "container"},
-    "vmid": {"type": "int"},
-    "pct": {"type": "str", "default": "pct"},
-    "nvidia_smi": {"type": "str", "default": "nvidia-smi"},
-    "gpu_uuids": {"type": "list", "elements": "str", "default": []},
     "idle_mib": {"type": "int", "default": 512},
     "fail_on_foreign": {"type": "bool", "default": True},
     "timeout_s": {"type": "float", "default": 60},
