@@ -19,6 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "collections"))
 
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.launch_record import FILE_NAME, LaunchRecord
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_table import ProcessTable
 
 HOLD = """
 import signal, sys, time, torch
@@ -27,8 +28,6 @@ held = torch.empty(int(float(sys.argv[2]) * 2**30), dtype=torch.uint8, device=f"
 print("holding", flush=True)
 time.sleep(3600)
 """
-FIELD_START_TICKS = 19
-"""Of /proc/PID/stat after the name."""
 
 
 def main() -> None:
@@ -40,14 +39,15 @@ def main() -> None:
         return
     os.setsid()
     pid = os.getpid()
+    table = ProcessTable()
     record = LaunchRecord(
         launch_id=str(uuid.uuid4()),
         manager="process",
         unit=None,
         pid=pid,
         session=pid,
-        start_ticks=int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[FIELD_START_TICKS]),
-        boot_id=Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+        start_ticks=table.start_ticks(pid) or 0,
+        boot_id=table.boot_id(),
         started_at=time.time(),
         argv=[sys.executable, "-m", "sglang.launch_server"],
         environment={},

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from .process_tree import stat_of
+
 LOOK_EVERY_S = 0.1
 """Looking is a few reads in /proc; a decode step is often shorter."""
 _STOPPED = frozenset("Tt")
-_NAME = "(sglang::schedul"
+_NAME = "sglang::schedul"
 """The kernel keeps 15 characters of a process name."""
 
 
@@ -37,13 +39,5 @@ class Collective:
             children = self._children.read_text().split()
         except OSError:
             return False
-        return any(_is_stopped_scheduler(pid) for pid in children)
-
-
-def _is_stopped_scheduler(pid: str) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    name, _, rest = stat.rpartition(") ")
-    return rest[:1] in _STOPPED and name.endswith(_NAME)
+        known = [stat_of(int(pid)) for pid in children]
+        return any(one is not None and one[0] == _NAME and one[1][0] in _STOPPED for one in known)

@@ -11,14 +11,20 @@ if TYPE_CHECKING:
     from .log import Log
 
 
-def parent_of(pid: int) -> int | None:
-    """Return a process's parent, None when it is gone or a zombie."""
+def stat_of(pid: int) -> tuple[str, list[str]] | None:
+    """Return a process's name (15 characters at most) and what /proc/PID/stat says after it; None when it is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return None
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] == "Z" else int(fields[1])
+    before, _, after = stat.rpartition(")")
+    return before.partition("(")[2], after.split()
+
+
+def parent_of(pid: int) -> int | None:
+    """Return a process's parent, None when it is gone or a zombie."""
+    known = stat_of(pid)
+    return None if known is None or known[1][0] == "Z" else int(known[1][1])
 
 
 def descendants(pid: int) -> list[int]:
