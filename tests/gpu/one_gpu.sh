@@ -3,7 +3,7 @@
 #
 #   tests/gpu/one_gpu.sh INVENTORY OUT [CHAPTER…]
 #
-# Chapters (default: all but prepare, in this order), each also alone; seconds are those of a H200 with a trained pair:
+# Chapters (default: all but prepare, in this order), each also alone; the seconds are what to plan for on an H200:
 #   prepare    (200 s) serving environment, controller and trained pair from BUNDLE, as tests/gpu/bundle.sh made it
 #   doctor     (5 s)   controller doctor names the clash of context lengths before anything starts
 #   orphan     (20 s)  what an earlier launch left behind holds memory; the first act of deploy.yml frees it
@@ -23,12 +23,10 @@
 # PYTHON runs the controller (default: prepare's, else python3). GPU_ROOT is where prepare puts everything.
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
-inventory=$1
-out=$(readlink -m "$2")
-shift 2
-chapters=${*:-doctor orphan deploy nccl fidelity sweep agreement stopped killed cost peers stop}
-mkdir -p "$out"
-export ANSIBLE_NOCOLOR=1 PYTHONUNBUFFERED=1 GPU_RANKS=1 GPU_ROOT=${GPU_ROOT:-/tmp/eagle3}
+all_chapters="doctor orphan deploy nccl fidelity sweep agreement stopped killed cost peers stop"
+# shellcheck source=telling.sh
+. tests/gpu/telling.sh
+export PYTHONUNBUFFERED=1 GPU_RANKS=1 GPU_ROOT=${GPU_ROOT:-/tmp/eagle3}
 root=$GPU_ROOT
 log=${SERVER_LOG:-$root/logs/sglang_eagle3_nccl_3step.log}
 url=${URL:-http://127.0.0.1:8000}
@@ -40,8 +38,6 @@ choose_python() {
   python=$PYTHON
 }
 choose_python
-# shellcheck source=telling.sh
-. tests/gpu/telling.sh
 
 healthy() { curl -sf -o /dev/null -m 10 "$url/health"; }
 deployed() { # NAME: a healthy server of the inventory's settings

@@ -15,13 +15,7 @@
 # PYTHON runs the controller (default python3); the playbook commands are those next to it or on PATH.
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
-inventory=$1
-out=$(readlink -m "$2")
-shift 2
-chapters=${*:-doctor clash deploy again request sweep stop}
-python=${PYTHON:-python3}
-mkdir -p "$out"
-export ANSIBLE_NOCOLOR=1
+all_chapters="doctor clash deploy again request sweep stop"
 # shellcheck source=telling.sh
 . tests/gpu/telling.sh
 

@@ -1,5 +1,13 @@
 # Functions of the scripts that tell a story on one node: each says what it does, keeps every output under $out, and counts
-# what did not come out as expected. To be sourced; needs out, inventory and python.
+# what did not come out as expected. To be sourced in the repository with the script's own arguments, INVENTORY OUT
+# [CHAPTER…], which it takes: inventory, out, chapters (all_chapters when none is named), and python out of PYTHON.
+inventory=$1
+out=$(readlink -m "$2")
+shift 2
+chapters=${*:-$all_chapters}
+python=${PYTHON:-python3}
+mkdir -p "$out"
+export ANSIBLE_NOCOLOR=1
 failures=0
 
 say() { printf '\n== %s  %s\n' "$(date -u +%FT%TZ)" "$*" | tee -a "$out/story.txt"; }

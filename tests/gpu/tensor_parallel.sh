@@ -20,13 +20,7 @@
 # PYTHON runs the controller (default python3). GPU_ROOT is where tests/gpu/prepare.sh put everything.
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
-inventory=$1
-out=$(readlink -m "$2")
-shift 2
-chapters=${*:-doctor orphan nccl stopped killed sweep report}
-python=${PYTHON:-python3}
-mkdir -p "$out"
-export ANSIBLE_NOCOLOR=1
+all_chapters="doctor orphan nccl stopped killed sweep report"
 # shellcheck source=telling.sh
 . tests/gpu/telling.sh
 
@@ -64,6 +58,11 @@ all_gpus_free() {
   mib=$(used_mib)
   note "      fullest GPU: $mib MiB"
   [ "$mib" -lt 2048 ]
+}
+cleaned() { # NAME
+  play "$1" playbooks/clean.yml
+  expect "clean.yml succeeds" test $? -eq 0
+  expect "every GPU is free" all_gpus_free
 }
 restart_behind() { # NAME ARGS…: restart.yml in the background, once the old log is out of the way
   local name=$1
@@ -137,9 +136,7 @@ for chapter in $chapters; do
     note "      stall in graph capture: told $(since "$begun") s after the rank was stopped (limit 15 s)"
     expect "it names a stall with evidence" grep -q "has not advanced for .*schedulers in state" "$out/stopped-capture.txt"
     cp "$log" "$out/stopped-capture.log"
-    play stopped-clean playbooks/clean.yml
-    expect "clean.yml succeeds" test $? -eq 0
-    expect "every GPU is free" all_gpus_free
+    cleaned stopped-clean
     ;;
   killed)
     restart_behind killed-restart
@@ -151,9 +148,7 @@ for chapter in $chapters; do
     note "      rank $last killed: the play had ended, with the cause, after $(since "$begun") s"
     expect "it names the rank that died" grep -Eq "lost its scheduler process|scheduler_$last|died" "$out/killed-restart.txt"
     cp "$log" "$out/killed.log"
-    play killed-clean playbooks/clean.yml
-    expect "clean.yml succeeds" test $? -eq 0
-    expect "every GPU is free" all_gpus_free
+    cleaned killed-clean
     ;;
   sweep)
     default=$(printf '%s:,' "${variables[@]%%=*}")
