@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import List, Optional, Sequence
+from typing import Optional, Sequence
 
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_classes import CLASSES, runbook
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_findings import Finding, Findings, collect
@@ -87,7 +87,7 @@ def _choose(findings: Findings, acceptance: Acceptance, *, reversed_order: bool)
     if not failures:
         if findings.serving_from >= 0 or acceptance.decode_lines or findings.fatal:
             return None
-        return _first([item for item in found if item.warning])
+        return _first(found)
     begin = min(item.index for item in failures)
     near = [item for item in found if item.warning and abs(item.index - begin) <= NEAR_LINES]
     chosen = _first(failures + near)
@@ -172,10 +172,5 @@ def known_failure(failure_class: str, cause: str, phase: str = NO_PHASE, remedy:
 
 
 def _version(lines: Sequence[LogLine]) -> Optional[str]:
-    found: List[str] = []
-    for line in lines:
-        match = _VERSION.search(line.message)
-        if match is not None:
-            found.append(match.group(1))
-            break
-    return found[0] if found else None
+    matches = (_VERSION.search(line.message) for line in lines)
+    return next((match.group(1) for match in matches if match is not None), None)

@@ -62,7 +62,6 @@ class Finding:
 
     index: int
     line: LogLine
-    failure_class: str
     identifier: str
     strength: int
     confidence: str
@@ -70,6 +69,11 @@ class Finding:
     rank: str = ""
     warning: bool = False
     reached: str = NO_PHASE
+
+    @property
+    def failure_class(self) -> str:
+        """Class of failure, the part of the identifier before the slash."""
+        return self.identifier.partition("/")[0]
 
     @property
     def outside(self) -> bool:
@@ -182,17 +186,8 @@ class _Walk:
         return False
 
     def _add(self, index: int, line: LogLine, known: Signature) -> None:
-        finding = Finding(
-            index=index,
-            line=line,
-            failure_class=known.failure_class,
-            identifier=known.identifier,
-            strength=known.strength,
-            confidence=known.confidence,
-            phase=known.at or self.phases.phase,
-            rank=self._rank,
-            warning=known.warning,
-            reached=self.phases.reached,
+        finding = self._finding(
+            index, line, known.identifier, known.strength, known.confidence, phase=known.at, warning=known.warning
         )
         if finding.identifier == "peer-died/last-error":
             self._forget_nccl_error(index)
@@ -212,22 +207,33 @@ class _Walk:
         strength = self._strength(message)
         if strength is None or is_harmless(message):
             return
-        failure_class, identifier, confidence = UNKNOWN, "unknown/exception", LOW
+        identifier, confidence = f"{UNKNOWN}/exception", LOW
         place = self._frames.place_of(message) if strength < FOLLOWS else None
         if place is not None:
-            failure_class, identifier, confidence = place.failure_class, place.identifier, place.confidence
-        self.findings.items.append(
-            Finding(
-                index=index,
-                line=line,
-                failure_class=failure_class,
-                identifier=identifier,
-                strength=strength,
-                confidence=confidence,
-                phase=self.phases.phase,
-                rank=self._rank,
-                reached=self.phases.reached,
-            )
+            identifier, confidence = place.identifier, place.confidence
+        self.findings.items.append(self._finding(index, line, identifier, strength, confidence))
+
+    def _finding(
+        self,
+        index: int,
+        line: LogLine,
+        identifier: str,
+        strength: int,
+        confidence: str,
+        *,
+        phase: str = "",
+        warning: bool = False,
+    ) -> Finding:
+        return Finding(
+            index=index,
+            line=line,
+            identifier=identifier,
+            strength=strength,
+            confidence=confidence,
+            phase=phase or self.phases.phase,
+            rank=self._rank,
+            warning=warning,
+            reached=self.phases.reached,
         )
 
     def _strength(self, message: str) -> Optional[int]:

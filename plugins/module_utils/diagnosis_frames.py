@@ -32,11 +32,6 @@ class Place:
     innermost: bool = False
     confidence: str = LOW
 
-    @property
-    def failure_class(self) -> str:
-        """Class of failure, the part of the identifier before the slash."""
-        return self.identifier.partition("/")[0]
-
 
 # From the more to the less telling. Paths of SGLang 0.4.9 to 0.5.23, torch, Triton, FlashInfer and transformers.
 PLACES: Tuple[Place, ...] = (
