@@ -36,8 +36,9 @@ READY = {
 DIE = (
     "import os, sys\nfrom pathlib import Path\nfrom controller.lock import NodeLock\n"
     "from controller.sweep.leftovers import RunningNote\n"
-    "folder = Path(sys.argv[2])\nNodeLock(sys.argv[1], 'box').acquire('S1', folder)\n"
-    "RunningNote(folder, 'S1').update(cell='b01-baseline')\nos._exit(0)\n"
+    "folder, place = Path(sys.argv[2]), Path(sys.argv[3])\n"
+    "NodeLock(sys.argv[1], 'box').acquire('S1', folder, workplace=place)\n"
+    "RunningNote(place, 'S1').update(cell='b01-baseline')\nos._exit(0)\n"
 )
 
 
@@ -80,11 +81,12 @@ def use(monkeypatch: pytest.MonkeyPatch, answer: PlaybookRun) -> OneRun:
     return fake
 
 
-def dead_sweep(inventory: str, folder: Path) -> None:
+def dead_sweep(inventory: str, folder: Path, workplace: Path | None = None) -> None:
     """A controller that took the lock, noted its cell and died."""
-    folder.mkdir()
+    place = workplace or folder
+    place.mkdir(parents=True)
     key = node_key(read_target(Path(inventory)).lock_identity)
-    subprocess.run([sys.executable, "-c", DIE, key, str(folder)], check=True)
+    subprocess.run([sys.executable, "-c", DIE, key, str(folder), str(place)], check=True)
 
 
 def test_status_of_a_serving_server(
@@ -148,3 +150,14 @@ def test_status_tells_of_a_dead_sweep_and_stop_cleans_up_after_it(
     assert cli.main(["stop", "-i", inventory]) == Exit.OK
     assert holders() == []
     assert not list((tmp_path / "dead").iterdir())
+
+
+def test_stop_cleans_up_after_a_host_of_a_dead_fleet(
+    inventory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workplace = tmp_path / "dead" / "hosts" / "box"
+    dead_sweep(inventory, tmp_path / "dead", workplace)
+    use(monkeypatch, PlaybookRun("stop.yml", "ok", 0, 1.0))
+    assert cli.main(["stop", "-i", inventory]) == Exit.OK
+    assert holders() == []
+    assert not list(workplace.iterdir())
