@@ -74,7 +74,8 @@ def test_whoever_asks_is_told_which_gpu_and_never_to_reset_it(tmp_path: Path, an
     evidence = stall_evidence.collect([], ProcessTable(), smi)
     assert evidence["gpus"] == [] or evidence["gpus"][1]["memory_used_mib"] is None
     assert evidence["spinning"] is False
-    assert isinstance(gpu_identity(smi), dict)
+    known = {"GPUs": "GPU-0 GPU-1", "GPU kinds": "2 x RTX", "driver": "580.95.05"}
+    assert gpu_identity(smi) == (known if evidence["gpus"] else {})
 
 
 @pytest.mark.parametrize("answer", [*ANSWERS, "hang"])

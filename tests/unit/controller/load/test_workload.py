@@ -21,7 +21,7 @@ def test_built_in_workloads_repeat_nothing(name: str) -> None:
     texts = [workload.text_of(prompt) for prompt in workload.prompts]
     assert len(texts) >= 24
     assert len(set(texts)) == len(texts)
-    assert not any("{" in text and "}" in text and "template" in text for text in texts)
+    assert not any("{" in text or "}" in text for text in texts)
 
 
 def test_the_mixed_workload_is_mixed_in_every_run() -> None:
@@ -33,10 +33,10 @@ def test_the_mixed_workload_is_mixed_in_every_run() -> None:
 
 
 def test_no_field_of_a_template_is_left() -> None:
-    for prompt in load("mixed").prompts:
-        assert not any(f"{{{field}}}" in load("mixed").text_of(prompt) for field in ("topic", "audience", "flavour"))
-        break
-    text = json.dumps([prompt.to_json() for prompt in load("mixed").prompts])
+    workload = load("mixed")
+    for prompt in workload.prompts:
+        assert not any(f"{{{field}}}" in workload.text_of(prompt) for field in ("topic", "audience", "flavour"))
+    text = json.dumps([prompt.to_json() for prompt in workload.prompts])
     for field in ("task", "language", "topic", "audience", "text", "style", "question", "check", "how", "extra"):
         assert "{" + field + "}" not in text
 

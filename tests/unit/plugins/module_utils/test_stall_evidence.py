@@ -108,7 +108,7 @@ def test_a_tool_that_does_not_help(
     assert evidence["notes"][1] == "py-spy is not installed"
 
 
-def test_nobody_to_look_into(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_to_look_into(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     me = ProcessTable().read(os.getpid())
     assert me is not None
     evidence = collect([me], ProcessTable(), "/no/such/program")
@@ -117,7 +117,11 @@ def test_nobody_to_look_into(monkeypatch: pytest.MonkeyPatch) -> None:
         "no scheduler process to look into",
     ]
     assert summary(evidence) == ""
-    assert stall_evidence._py_spy(2**30) is None or monkeypatch is not None
+    # A process that is gone has no Python to look beside: what the PATH has is taken.
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert stall_evidence._py_spy(2**30) is None
+    found = script(tmp_path / "py-spy", "exit 0")
+    assert stall_evidence._py_spy(2**30) == found
 
 
 def failure(**changes: Any) -> dict[str, Any]:
