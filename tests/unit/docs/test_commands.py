@@ -92,6 +92,11 @@ def test_command_parses(page: str, command: str) -> None:
         assert (ROOT / "plugins" / "modules" / f"{module}.py").exists()
     elif words[0].startswith("tests/"):
         assert os.access(ROOT / words[0], os.X_OK), f"{page}: {words[0]} is not there or not executable"
+    elif words[0] in ("python", "python3"):
+        program = Path(*words[2].split(".")).with_suffix(".py") if words[1] == "-m" else Path(words[1])
+        assert (ROOT / program).is_file(), f"{page}: {program} is not there"
+    else:
+        assert words[:2] == ["ansible-galaxy", "collection"], f"{page}: nothing here checks {words[0]}"
 
 
 def test_links_between_pages_lead_somewhere() -> None:
