@@ -9,7 +9,7 @@ import struct
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Tuple
 
-from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_smi import lost_gpu
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_smi import FORMAT, lost_gpu
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.preflight_driver_checks import DriverFacts, PcieFacts
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_command import (
     CommandNotFoundError,
@@ -17,7 +17,6 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_command 
     run_bounded,
 )
 
-_FORMAT = "--format=csv,noheader,nounits"
 _FIELDS = ("index", "mig.mode.current", "driver_version", "ecc.errors.uncorrected.volatile.total")
 _LIBRARY = "libnvidia-ml.so.1"
 _LIBRARY_PLACES = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib", "usr/local/lib")
@@ -28,18 +27,18 @@ _REDIRECTS = 0x04 | 0x08  # P2P request redirect, P2P completion redirect
 
 def read_driver(nvidia_smi: str, timeout_s: float, root: str = "/") -> DriverFacts:
     """Versions and GPUs; `root` is a directory that looks like / (tests)."""
-    module = _module_version(_text(Path(root, "proc/driver/nvidia/version")))
+    module = _module_version(text_of(Path(root, "proc/driver/nvidia/version")))
     library = _library_version(root)
     if shutil.which(nvidia_smi) is None:
         return DriverFacts(module, library)
-    code, text = _run([nvidia_smi, f"--query-gpu={','.join(_FIELDS)}", _FORMAT], timeout_s)
+    code, text = _run([nvidia_smi, f"--query-gpu={','.join(_FIELDS)}", FORMAT], timeout_s)
     lost = lost_gpu(text)
     if code != 0 or lost:
         return DriverFacts(module, library, smi_error=" ".join(text.split())[:300] or f"status {code}", lost=lost)
     rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line.strip()]
     gpus = [dict(zip(("index", "mig", "driver", "ecc"), row)) for row in rows]  # noqa: B905 (Python 3.9)
     # Drivers before 510 do not know this field, and then refuse the whole query.
-    code, text = _run([nvidia_smi, "--query-gpu=compute_cap", _FORMAT], timeout_s)
+    code, text = _run([nvidia_smi, "--query-gpu=compute_cap", FORMAT], timeout_s)
     if code == 0:
         for gpu, capability in zip(gpus, text.split()):  # noqa: B905
             gpu["capability"] = capability
@@ -69,14 +68,14 @@ def read_pcie(root: str = "/") -> PcieFacts:
     iommu: Dict[str, str] = {}
     bridges: Dict[str, Optional[bool]] = {}
     for device in _gpus(root):
-        kind = _text(device / "iommu_group" / "type").strip()
+        kind = text_of(device / "iommu_group" / "type").strip()
         if kind:
             iommu[device.name] = kind
         for bridge in device.resolve().parents:
             if (bridge / "class").is_file():
                 bridges[bridge.name] = _redirects(bridge / "config")
     readable = [state for state in bridges.values() if state is not None]
-    hmm = _text(Path(root, "sys/module/nvidia_uvm/parameters/uvm_disable_hmm")).strip()
+    hmm = text_of(Path(root, "sys/module/nvidia_uvm/parameters/uvm_disable_hmm")).strip()
     return PcieFacts(
         iommu=iommu,
         redirecting=sorted(name for name, state in bridges.items() if state) if readable else None,
@@ -87,8 +86,8 @@ def read_pcie(root: str = "/") -> PcieFacts:
 def _gpus(root: str) -> Iterator[Path]:
     folder = Path(root, "sys/bus/pci/devices")
     for device in sorted(folder.iterdir()) if folder.is_dir() else []:
-        is_nvidia = _text(device / "vendor").strip() == "0x10de"
-        if is_nvidia and _text(device / "class").startswith("0x03"):
+        is_nvidia = text_of(device / "vendor").strip() == "0x10de"
+        if is_nvidia and text_of(device / "class").startswith("0x03"):
             yield device
 
 
@@ -133,7 +132,8 @@ def _run(command: List[str], timeout_s: float) -> Tuple[int, str]:
     return result.returncode, result.stdout if result.returncode == 0 else result.words()
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """What a file holds, empty when it cannot be read."""
     with contextlib.suppress(OSError):
         return path.read_text(encoding="utf-8", errors="replace")
     return ""

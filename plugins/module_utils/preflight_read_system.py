@@ -15,6 +15,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.launch_files imp
     LaunchFiles,
 )
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.listening_port import look_up
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.preflight_read_driver import text_of
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.preflight_system_checks import (
     DeviceFacts,
     Place,
@@ -30,11 +31,10 @@ _NODE = re.compile(r"^nvidia(\d+|ctl|-uvm)$")
 def read_devices(root: str = "/") -> DeviceFacts:
     """The device files of the driver, and its numbers in /proc/devices."""
     majors: Dict[str, int] = {}
-    with contextlib.suppress(OSError):
-        for line in Path(root, "proc/devices").read_text(encoding="ascii", errors="replace").splitlines():
-            words = line.split()
-            if len(words) == 2 and words[1].startswith("nvidia") and words[0].isdigit():
-                majors[words[1]] = int(words[0])
+    for line in text_of(Path(root, "proc/devices")).splitlines():
+        words = line.split()
+        if len(words) == 2 and words[1].startswith("nvidia") and words[0].isdigit():
+            majors[words[1]] = int(words[0])
     nodes: Dict[str, Tuple[int, str]] = {}
     for path in sorted(Path(root, "dev").glob("nvidia*")):
         if _NODE.match(path.name):
@@ -67,8 +67,7 @@ def read_place(path: str, user: str, mounts: str = "/proc/mounts") -> Place:
     while not existing.exists():
         existing = existing.parent
     state = os.statvfs(existing)
-    asks = pwd.getpwuid(os.geteuid()).pw_name if _has_name(os.geteuid()) else ""
-    writable = os.access(existing, os.W_OK | os.X_OK) if user in ("", asks) else None
+    writable = os.access(existing, os.W_OK | os.X_OK) if user in ("", _own_name()) else None
     return Place(path, str(existing), writable, state.f_bavail * state.f_frsize, _filesystem(existing, mounts))
 
 
@@ -99,8 +98,8 @@ def read_port(port: int, state_dir: str, unit: str, table: ProcessTable) -> Port
     ours, sglang = False, False
     for pid in state.owners:
         process = table.read(pid)
-        command = _text(Path(table.root, str(pid), "cmdline"))
-        in_unit = bool(unit) and f"/{unit}" in _text(Path(table.root, str(pid), "cgroup"))
+        command = text_of(Path(table.root, str(pid), "cmdline"))
+        in_unit = bool(unit) and f"/{unit}" in text_of(Path(table.root, str(pid), "cgroup"))
         ours = ours or in_unit or (process is not None and leader is not None and process.session == leader)
         sglang = sglang or "sglang" in command
     owners = [f"{name} (pid {pid})" for pid, name in state.owners.items()]
@@ -117,7 +116,7 @@ def _open_error(path: Path) -> str:
 
 def _filesystem(path: Path, mounts: str) -> str:
     best, kind = "", ""
-    for line in _text(Path(mounts)).splitlines():
+    for line in text_of(Path(mounts)).splitlines():
         fields = line.split()
         inside = len(fields) > 2 and f"{path}/".startswith(f"{fields[1].rstrip('/')}/")
         if inside and len(fields[1]) >= len(best):
@@ -132,15 +131,8 @@ def _home(user: str) -> str:
         return f"/home/{user}"
 
 
-def _has_name(uid: int) -> bool:
+def _own_name() -> str:
     try:
-        pwd.getpwuid(uid)
+        return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
-        return False
-    return True
-
-
-def _text(path: Path) -> str:
-    with contextlib.suppress(OSError):
-        return path.read_text(encoding="utf-8", errors="replace")
-    return ""
+        return ""
