@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 
 from controller.exits import InputError, LockedError
 from controller.paths import make_private, state_directory
-from controller.process import boot_id, start_ticks
+from controller.process import boot_id, is_running, start_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,7 @@ class Holder:
     @property
     def alive(self) -> bool:
         """Whether this very process still runs (the process id alone may have been given to another)."""
-        return self.boot_id in ("", boot_id()) and start_ticks(self.pid) == self.start_ticks
+        return is_running(self.pid, self.start_ticks, self.boot_id)
 
     @property
     def since_text(self) -> str:

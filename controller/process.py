@@ -32,6 +32,17 @@ def start_ticks(pid: int) -> int | None:
     return int(fields[19])
 
 
+def is_running(pid: int, ticks: int | None, boot: str = "") -> bool:
+    """Return whether the very process that was noted with this start time still runs.
+
+    Args:
+        pid: Process id.
+        ticks: Its start time, as :func:`start_ticks` gave it.
+        boot: The boot in which it was noted; empty in notes of earlier versions, which count as of this boot.
+    """
+    return boot in ("", boot_id()) and ticks is not None and start_ticks(pid) == ticks
+
+
 def command_line(pid: int) -> list[str]:
     """Return the arguments of a process, empty when it is gone or not ours to read."""
     try:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apply.change import Change, End
 from controller.apply.errors import RefusedError
-from controller.apply.history import Deployment, Destination, History, destination, this_boot, whoever
+from controller.apply.history import Deployment, Destination, History, destination, whoever
 from controller.apply.holding import Work, holding
 from controller.apply.launching import Launched
 from controller.exits import ControllerError, Exit, InputError, JournalError
-from controller.process import start_ticks
+from controller.process import boot_id, start_ticks
 from controller.sweep.interrupt import StopAskedError
 from controller.sweep.settings import PREPARING
 
@@ -223,7 +223,7 @@ class Deployer:
             file=str(self.host_vars.path),
             pid=os.getpid(),
             start_ticks=start_ticks(os.getpid()),
-            boot_id=this_boot(),
+            boot_id=boot_id(),
             **change.about,
         )
         work.settled = False

@@ -14,13 +14,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.atomic_file import sync_directory
-from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_table import ProcessTable
 
 from controller.exits import InputError, JournalError
 from controller.journal import Journal, Record, read_journal
 from controller.lock import node_key
 from controller.paths import make_private, state_directory
-from controller.process import start_ticks
+from controller.process import is_running
 from controller.redaction import redact, redact_text
 
 if TYPE_CHECKING:
@@ -90,8 +89,7 @@ class Deployment:
     @property
     def cut_off(self) -> bool:
         """Whether it has no end and nobody works on it any more."""
-        alive = self.boot_id in ("", this_boot()) and start_ticks(self.pid) == self.start_ticks
-        return self.outcome is None and not alive
+        return self.outcome is None and not is_running(self.pid, self.start_ticks, self.boot_id)
 
     @property
     def state(self) -> str:
@@ -250,11 +248,6 @@ def _to(one: Deployment) -> Destination:
 def _unnumbered(known: list[Deployment], content: str | None) -> Destination:
     """Return a content that no deployment brought."""
     return Destination(content, FIRST if content == known[0].before else "what apply found and did not write", {})
-
-
-def this_boot() -> str:
-    """Return what identifies the present boot: after another one, process ids and start times begin anew."""
-    return ProcessTable().boot_id()
 
 
 def whoever() -> str:

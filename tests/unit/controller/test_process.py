@@ -15,6 +15,16 @@ def test_the_start_of_a_process_identifies_it() -> None:
     assert process.start_ticks(2**22 + 1) is None
 
 
+def test_a_process_runs_when_id_start_and_boot_agree() -> None:
+    pid, ticks = os.getpid(), process.start_ticks(os.getpid())
+    assert ticks is not None
+    assert process.is_running(pid, ticks, process.boot_id())
+    assert process.is_running(pid, ticks)
+    assert not process.is_running(pid, ticks + 1)
+    assert not process.is_running(pid, ticks, "another boot")
+    assert not process.is_running(2**22 + 1, None)
+
+
 def test_a_zombie_is_gone() -> None:
     child = subprocess.Popen(["true"])
     deadline = time.monotonic() + 5
