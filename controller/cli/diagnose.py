@@ -11,11 +11,11 @@ from typing import IO, TYPE_CHECKING
 import click
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_classes import CLASSES
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_reader import diagnose_file
-from ansible_collections.sglang_ops.eagle3.plugins.module_utils.redaction import redact_text
 
 from controller.cli.options import debug_option, find_target, json_option, target_options
 from controller.exits import Exit, InputError, TargetError
 from controller.playbooks import Playbooks
+from controller.redaction import redact_text
 
 if TYPE_CHECKING:
     from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_model import Diagnosis

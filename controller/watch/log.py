@@ -8,8 +8,9 @@ from collections import deque
 
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_classes import CLASSES
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_reader import diagnose_file
-from ansible_collections.sglang_ops.eagle3.plugins.module_utils.redaction import redact_text
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.sglang_log import LineAssembler, PhaseTracker
+
+from controller.redaction import redact_text
 
 KEPT_LINES = 4000
 LAUNCH_BEGINS = "server_args=ServerArgs("
