@@ -16,10 +16,10 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_command 
     CommandTimeoutError,
     run_bounded,
 )
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.safetensors_header import INDEX_NAME
 
 PACKAGES = re.compile(r"(sglang|torch|transformers|flashinfer_python|sgl_kernel|nvidia_nccl_cu\d+)-(.+)\.dist-info")
 WEIGHTS = ("*.safetensors", "*.bin")
-INDEX = "model.safetensors.index.json"
 SMI_QUERY = ("--query-gpu=uuid,driver_version,name", "--format=csv,noheader")
 SMI_TIMEOUT_S = 30.0
 
@@ -46,7 +46,7 @@ def model_identity(path: str) -> Dict[str, str]:
     if not path or not folder.is_dir():
         return {}
     found: Dict[str, str] = {}
-    for name in ("config.json", INDEX):
+    for name in ("config.json", INDEX_NAME):
         digest = _sha256(folder / name)
         if digest:
             found[f"{path}/{name}"] = digest

@@ -30,12 +30,12 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.preflight_flags 
     newest_release,
 )
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.safetensors_header import (
+    INDEX_NAME,
     HeaderError,
+    indexed_files,
     read_checkpoint,
     read_shapes,
 )
-
-_INDEX = "model.safetensors.index.json"
 
 
 def check_weights(name: str, folder: str) -> Check:  # noqa: PLR0911 - one return for each answer
@@ -48,9 +48,9 @@ def check_weights(name: str, folder: str) -> Check:  # noqa: PLR0911 - one retur
     if not (path / "config.json").is_file():
         return failed(name, f"{folder} has no config.json", "fetch the model again")
     try:
-        wanted = _indexed(path)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
-        return failed(name, f"{path / _INDEX} is damaged ({problem!r})", "fetch it again")
+        wanted = indexed_files(path / INDEX_NAME)
+    except HeaderError as problem:
+        return failed(name, f"{path / INDEX_NAME} is damaged ({problem.__cause__!r})", "fetch it again")
     files = sorted(wanted) or sorted(entry.name for entry in path.glob("*.safetensors"))
     if not files:
         return unknown(name, f"{folder} has no safetensors files, which are all that is checked")
@@ -152,10 +152,3 @@ def read_config(folder: str) -> Optional[Dict[str, Any]]:
     except (OSError, ValueError):
         return None
     return config if isinstance(config, dict) else None
-
-
-def _indexed(folder: Path) -> List[str]:
-    index = folder / _INDEX
-    if not index.exists():
-        return []
-    return list({str(name) for name in json.loads(index.read_bytes())["weight_map"].values()})

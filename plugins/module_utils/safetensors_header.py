@@ -19,7 +19,7 @@ Shape = Tuple[int, ...]
 _LENGTH_BYTES = 8
 # The safetensors library refuses longer headers too.
 _MAX_HEADER_BYTES = 100_000_000
-_INDEX_NAME = "model.safetensors.index.json"
+INDEX_NAME = "model.safetensors.index.json"
 
 
 class HeaderError(ValueError):
@@ -54,7 +54,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     """
     files = sorted(folder.glob("*.safetensors"))
     present = {path.name for path in files}
-    missing = sorted(_indexed_files(folder / _INDEX_NAME) - present)
+    missing = sorted(indexed_files(folder / INDEX_NAME) - present)
     shapes: Dict[str, Shape] = {}
     for path in files:
         shapes.update(read_shapes(path))
@@ -101,8 +101,12 @@ def _shapes_of(path: Path, header: Dict[str, Any], data_bytes: int) -> Dict[str,
     return shapes
 
 
-def _indexed_files(index: Path) -> set[str]:
-    """File names that a sharded checkpoint's index promises; none without an index."""
+def indexed_files(index: Path) -> set[str]:
+    """File names that a sharded checkpoint's index promises; none without an index.
+
+    Raises:
+        HeaderError: the index is damaged or cannot be read; its cause says why.
+    """
     try:
         weight_map = json.loads(index.read_bytes())["weight_map"]
         return {str(name) for name in weight_map.values()}
