@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from controller.paths import make_private
 from controller.redaction import redact
-from controller.sweep.configuration import Configuration
 from controller.sweep.entries import identity_of, record_cell, record_conditions, record_playbook
 from controller.sweep.failures import CellFailure, from_playbook
-from controller.sweep.gate import ConfigurationGate
 from controller.sweep.measuring import Measuring, Serving, time_scale_of
 from controller.sweep.outcome import CellOutcome, CollectLog, log_copy
 from controller.sweep.settings import PREPARING, draft_model, extra_vars
@@ -24,13 +22,14 @@ if TYPE_CHECKING:
     from controller.journal import Journal
     from controller.plan import Cell, Plan
     from controller.playbooks import PlaybookRun
+    from controller.sweep.gate import ConfigurationGate
     from controller.sweep.interrupt import Interrupts
     from controller.sweep.ports import LoadGenerator, PreparingRunner, Watcher
 
 
 @dataclass(slots=True)
 class CellRunner:
-    """Does cells of one host one after the other. It keeps what the launches of one arm must have in common."""
+    """Does cells of one host one after the other."""
 
     plan: Plan
     directory: Path
@@ -40,22 +39,15 @@ class CellRunner:
     journal: Journal
     watcher: Watcher
     interrupts: Interrupts
-    configuration: Configuration = field(default_factory=Configuration)
-    resumed: bool = False
-    """Whether launches of an earlier run are in the journal: then a change is refused, not a failed cell."""
-    accept_changes: bool = False
-    """Take a change of the configuration into the sweep, and say so in the journal."""
+    gate: ConfigurationGate
+    """Keeps what the launches of one arm must have in common."""
     prepared: set[str] = field(default_factory=set)
     """Draft models for which this run has brought the node into the state that the inventory describes."""
-    _gate: ConfigurationGate = field(init=False)
     _measuring: Measuring = field(init=False)
     _serving: tuple[str, int] | None = None
     """Cell and attempt of the launch that serves."""
 
     def __post_init__(self) -> None:
-        self._gate = ConfigurationGate(
-            self.directory, self.journal, self.watcher, self.configuration, self.resumed, self.accept_changes
-        )
         self._measuring = Measuring(
             self.variables, self.playbooks, self.load, self.journal, self.watcher, self.interrupts
         )
@@ -121,9 +113,9 @@ class CellRunner:
         unprepared = self._prepare(cell, attempt, variables)
         if unprepared:
             return unprepared
-        if self._gate.wants_node:
+        if self.gate.wants_node:
             played = self._play("identity", cell, attempt, variables)
-            self._gate.compare_node(cell, attempt, identity_of(played))
+            self.gate.compare_node(cell, attempt, identity_of(played))
         played = self._play(
             "restart",
             cell,
@@ -189,7 +181,7 @@ class CellRunner:
         launch = dict(health.get("launch") or {})
         launch.pop("environment", None)
         identity = identity_of(played)
-        changed = self._gate.compare_launch(cell, attempt, launch, identity)
+        changed = self.gate.compare_launch(cell, attempt, launch, identity)
         self.journal.append(
             "server",
             cell=cell.cell_id,

@@ -12,6 +12,7 @@ from controller.lock import NodeLock, node_key
 from controller.sweep import leftovers
 from controller.sweep.cell import CellRunner
 from controller.sweep.entries import record_conditions, record_playbook
+from controller.sweep.gate import ConfigurationGate
 from controller.sweep.leftovers import RunningNote
 from controller.sweep.outcome import CellOutcome, CollectLog, log_copy
 from controller.sweep.state import CellState, HostState
@@ -121,9 +122,14 @@ class HostSession:
             journal=journal,
             watcher=self.watcher,
             interrupts=interrupts,
-            configuration=self.found.configuration,
-            resumed=bool(self.found.configuration.launches),
-            accept_changes=self.accept_changes,
+            gate=ConfigurationGate(
+                self.directory,
+                journal,
+                self.watcher,
+                self.found.configuration,
+                resumed=bool(self.found.configuration.launches),
+                accept_changes=self.accept_changes,
+            ),
         )
 
     def identify(self) -> tuple[CellOutcome | None, dict[str, str]]:

@@ -43,6 +43,7 @@ from controller.journal import Journal  # noqa: E402
 from controller.plan import Cell, Plan, schedule  # noqa: E402
 from controller.playbooks import Playbooks  # noqa: E402
 from controller.sweep.cell import CellRunner  # noqa: E402
+from controller.sweep.gate import ConfigurationGate  # noqa: E402
 from controller.sweep.interrupt import Interrupts  # noqa: E402
 from controller.sweep.ports import SilentWatcher  # noqa: E402
 from tests.bench.server_watch import leaders, start_ticks, started_s  # noqa: E402
@@ -161,6 +162,7 @@ class Bench:
         self.launch: dict[str, Any] = {}
         self.old: int | None = None
         interrupts = Interrupts(lambda: "")
+        watcher = SilentWatcher()
         self.runner = CellRunner(
             self.plan,
             root,
@@ -168,8 +170,9 @@ class Bench:
             AheadOfTime(Playbooks(self.target)),
             NoLoad(),
             self.journal,
-            SilentWatcher(),
+            watcher,
             interrupts,
+            ConfigurationGate(root, self.journal, watcher),
         )
         self._log: Any = None
         self._random = random.Random(0)
