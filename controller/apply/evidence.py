@@ -14,7 +14,6 @@ from controller.apply.choice import Choice, choose
 from controller.apply.errors import RefusedError
 from controller.apply.history import date, whoever
 from controller.apply.host_vars import HostVars, rendered, settings_in
-from controller.apply.launching import time_scale
 from controller.apply.ports import Proof
 from controller.exits import InputError
 from controller.keys import read_keys
@@ -24,6 +23,7 @@ from controller.report.numbers import interval, plain
 from controller.report.sentences import verdict_sentence
 from controller.sweep.configuration import Configuration, sentence
 from controller.sweep.http_load import HttpLoad
+from controller.sweep.measuring import time_scale_of
 from controller.sweep.prepare import frozen_workload
 from controller.sweep.results import analyse, launches, read_sweep
 from controller.sweep.settings import extra_vars
@@ -155,7 +155,8 @@ class Canary:
 
     def __call__(self, health: Mapping[str, Any], watcher: DeploymentWatcher) -> Proof:
         """Measure and judge."""
-        records = ask(self.load, str(health["url"]), time_scale(health), on_part=watcher.step, on_tokens=watcher.tokens)
+        scale = time_scale_of(health.get("server") or {})
+        records = ask(self.load, str(health["url"]), scale, on_part=watcher.step, on_tokens=watcher.tokens)
         launch = dict(health.get("launch") or {})
         differences = self.configuration.launch_differences(self.expectation.arm, launch)
         notes = [f"it was launched otherwise than in the sweep: {sentence(differences)}"] if differences else []

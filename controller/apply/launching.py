@@ -51,9 +51,3 @@ class Launched:
             cancelled=cancelled,
             unreachable=played.status == "unreachable",
         )
-
-
-def time_scale(health: Mapping[str, Any]) -> float:
-    """Return the time scale of a simulated server, 1 for a real one."""
-    simulated = (health.get("server") or {}).get("simulated")
-    return float(simulated.get("time_scale", 1.0)) if isinstance(simulated, dict) else 1.0
