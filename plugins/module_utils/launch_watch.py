@@ -18,6 +18,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.server_probe imp
     server_info,
 )
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.sglang_log import PhaseTracker
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.stall_evidence import SCHEDULER_NAME
 
 if TYPE_CHECKING:
     from ansible_collections.sglang_ops.eagle3.plugins.module_utils.launch_target import ProcessTarget, SystemdTarget
@@ -35,8 +36,6 @@ ANSWER_S = 25.0
 """How long one answer of ``/health`` may take: SGLang itself gives up after 20 s (entrypoints/http_server.py)."""
 # Reported by the slice that sees the server ready: leaving the module for them would cost a restart of it.
 _LAST_PHASES = frozenset({"draft_graphs", "warmup", "serving"})
-# The kernel keeps 15 characters of the name that setproctitle sets ("sglang::scheduler_TP0", managers/scheduler.py).
-_SCHEDULER_NAME = "sglang::schedul"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,11 +77,6 @@ class Observation:
     foreign: str = ""
     info: Dict[str, Any] = dataclasses.field(default_factory=dict)
     warnings: List[str] = dataclasses.field(default_factory=list)
-
-    @property
-    def ended(self) -> bool:
-        """Whether there is nothing left to wait for."""
-        return self.ready or bool(self.reason)
 
 
 class HealthProbe:
@@ -226,7 +220,7 @@ class LaunchWatch:
             members = self.target.members()
             self._members = [process.pid for process in members]
             self._members_at = now
-            self.schedulers |= {(p.pid, p.start_ticks) for p in members if p.name.startswith(_SCHEDULER_NAME)}
+            self.schedulers |= {(p.pid, p.start_ticks) for p in members if p.name.startswith(SCHEDULER_NAME)}
         for pid, start_ticks in sorted(self.schedulers):
             if not self._table.is_alive(pid, start_ticks):
                 return f"lost its scheduler process {pid}"
@@ -274,7 +268,7 @@ class LaunchWatch:
         # because each answer costs the server a token.
         patience = 1.0 if self.tracker.phase == "serving" else self.options.slice_s
         log_is_mute = self.tracker.phase == "starting" or self.log_silent_s > QUIET_LOG_S
-        worth_asking = self.tracker.phase == "serving" or (log_is_mute or self.tracker.port_open)
+        worth_asking = self.tracker.phase == "serving" or log_is_mute or self.tracker.port_open
         if self._listening_ours and worth_asking and waited >= patience:
             self._probe.ask()
         return False

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
+
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_smi import FORMAT
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_command import (
+    CommandNotFoundError,
+    CommandTimeoutError,
+    run_bounded,
+)
 
 if TYPE_CHECKING:
     from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_records import ProcessFacts
@@ -18,11 +24,11 @@ STACK_LINES = 40
 STACKS_TIME_S = 15.0
 """Seconds after which no further scheduler is looked into."""
 QUERY = "--query-gpu=index,utilization.gpu,power.draw,power.limit,memory.used"
-FORMAT = "--format=csv,noheader,nounits"
 BUSY_PERCENT = 90.0
 IDLE_POWER_FRACTION = 0.35
 """Kernels that spin in a collective use 25 to 140 W of a 600 W card at 100 % utilisation (public reports)."""
-_SCHEDULER_NAME = "sglang::schedul"
+SCHEDULER_NAME = "sglang::schedul"
+"""The kernel keeps 15 characters of what setproctitle sets ("sglang::scheduler_TP0", managers/scheduler.py)."""
 _FIELDS = ("index", "utilization_percent", "power_w", "power_limit_w", "memory_used_mib")
 
 
@@ -77,7 +83,7 @@ def summary(evidence: Dict[str, Any]) -> str:
             words.append(f"GPUs {min(use):.0f} to {max(use):.0f} % busy")
         if power:
             words.append(f"{min(power):.0f} to {max(power):.0f} W")
-    schedulers = [p for p in evidence["processes"] if p["name"].startswith(_SCHEDULER_NAME)]
+    schedulers = [p for p in evidence["processes"] if p["name"].startswith(SCHEDULER_NAME)]
     states = sorted({f"{p['state']} in {p['wait_channel']}" if p["wait_channel"] else p["state"] for p in schedulers})
     if states:
         words.append(f"schedulers in state {', '.join(states)}")
@@ -118,7 +124,7 @@ def _stack(members: Sequence[ProcessFacts], notes: List[str]) -> List[str]:
 
     Every rank is looked into: the one that waits elsewhere than the others is the one they wait for.
     """
-    schedulers = [process for process in members if process.name.startswith(_SCHEDULER_NAME)]
+    schedulers = [process for process in members if process.name.startswith(SCHEDULER_NAME)]
     if not schedulers:
         notes.append("no scheduler process to look into")
         return []
@@ -154,13 +160,11 @@ def _has(folders: Sequence[str]) -> bool:
 
 def _run(command: Sequence[str], name: str, notes: List[str]) -> Optional[str]:
     try:
-        done = subprocess.run(
-            list(command), capture_output=True, text=True, errors="replace", timeout=COMMAND_TIMEOUT_S, check=False
-        )
-    except OSError as error:
-        notes.append(f"{name} cannot be run ({error.strerror})")
+        done = run_bounded(command, COMMAND_TIMEOUT_S)
+    except CommandNotFoundError as error:
+        notes.append(f"{name} cannot be run ({str(error).removeprefix(f'{command[0]}: ')})")
         return None
-    except subprocess.TimeoutExpired:
+    except CommandTimeoutError:
         notes.append(f"{name} did not answer within {COMMAND_TIMEOUT_S:g} s")
         return None
     if done.returncode != 0:
