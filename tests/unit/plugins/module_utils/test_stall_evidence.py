@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +19,6 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.stall_evidence i
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_records import ProcessFacts
 
@@ -33,9 +33,11 @@ def scheduler(tmp_path: Path) -> Iterator[ProcessFacts]:
     program.symlink_to("/bin/sleep")
     process = subprocess.Popen([program, "60"])
     table = ProcessTable()
+    command_line = Path(f"/proc/{process.pid}/cmdline")
     while True:
         facts = table.read(process.pid)
-        if facts is not None and facts.name.startswith("sglang::schedul"):
+        # The kernel sets the name first and the command line, by which py-spy is found, a moment later.
+        if facts is not None and facts.name.startswith("sglang::schedul") and command_line.read_bytes():
             break
         time.sleep(0.01)
     yield facts
