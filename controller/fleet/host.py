@@ -38,7 +38,6 @@ class AnsibleHost:
 
     Attributes:
         found: What the journal says about the host.
-        last_attempt: Attempt of the launch that the journal names last for it.
     """
 
     plan: Plan
@@ -46,7 +45,6 @@ class AnsibleHost:
     target: Target
     workload: Workload
     found: HostState = field(default_factory=HostState)
-    last_attempt: int = 0
     leave_running: bool = False
     accept_changes: bool = False
 
@@ -74,7 +72,6 @@ class AnsibleHost:
             load=HttpLoad(self.workload, keys.api_key, keys.admin_api_key),
             watcher=watcher,
             note=note,
-            last_attempt=self.last_attempt,
             leave_running=self.leave_running,
             accept_changes=self.accept_changes,
         )

@@ -182,17 +182,15 @@ def _fleet_sweep(
 
 
 def _runners(plan: Plan, workload: Workload, state: SweepState, context: FleetContext) -> Mapping[str, AnsibleHost]:
-    runners = {}
-    for target in context.targets:
-        found = state.host(target.host)
-        runners[target.host] = AnsibleHost(
+    return {
+        target.host: AnsibleHost(
             plan=plan,
             directory=context.directory,
             target=target,
             workload=workload,
-            found=found,
-            last_attempt=state.cell(found.last_launch_cell).attempt if found.last_launch_cell else 0,
+            found=state.host(target.host),
             leave_running=context.leave_running,
             accept_changes=context.accept_changes,
         )
-    return runners
+        for target in context.targets
+    }

@@ -36,7 +36,6 @@ class HostSession:
         directory: The sweep's.
         workplace: Where the note of a running controller is kept; a host of a fleet has a folder of its own.
         found: What the journal says about the host.
-        last_attempt: Attempt of the launch that the journal names last for the host.
     """
 
     plan: Plan
@@ -48,7 +47,6 @@ class HostSession:
     load: LoadGenerator
     watcher: Watcher
     note: RunningNote
-    last_attempt: int = 0
     leave_running: bool = False
     accept_changes: bool = False
     lock_directory: Path | None = None
@@ -194,7 +192,8 @@ class HostSession:
             self.watcher.note(f"ended {len(ended)} Ansible process{'es' if len(ended) > 1 else ''} of it")
 
     def _log_of_last_launch(self) -> CollectLog | None:
-        source = (self.found.last_launch or {}).get("log_file")
+        found = self.found
+        source = (found.last_launch or {}).get("log_file")
         if not source:
             return None
-        return CollectLog(str(source), log_copy(self.directory, self.found.last_launch_cell, self.last_attempt))
+        return CollectLog(str(source), log_copy(self.directory, found.last_launch_cell, found.last_launch_attempt))

@@ -60,6 +60,7 @@ class HostState:
 
     last_launch: Mapping[str, Any] | None = None
     last_launch_cell: str = ""
+    last_launch_attempt: int = 0
     stopped: bool = True
     configuration: Configuration = field(default_factory=Configuration)
     lost: str = ""
@@ -175,6 +176,7 @@ def _server(state: SweepState, record: Mapping[str, Any]) -> None:
     history.launch, history.server, history.url = record.get("launch"), record.get("info"), record.get("url")
     host = state.host(state.host_of(record))
     host.last_launch, host.last_launch_cell = record.get("launch"), record["cell"]
+    host.last_launch_attempt = history.attempt
     if record.get("arm"):
         host.configuration.learn(record["arm"], record.get("launch") or {}, record.get("identity") or {})
 

@@ -66,18 +66,16 @@ class Sweep:
             session.close()
 
     def _session(self) -> HostSession:
-        found = self.state.host(self.target.host)
         return HostSession(
             plan=self.plan,
             directory=self.directory,
             workplace=self.directory,
             target=self.target,
-            found=found,
+            found=self.state.host(self.target.host),
             playbooks=self.playbooks,
             load=self.load,
             watcher=self.watcher,
             note=self.note,
-            last_attempt=self.state.cell(found.last_launch_cell).attempt if found.last_launch_cell else 0,
             leave_running=self.leave_running,
             accept_changes=self.accept_changes,
             lock_directory=self.lock_directory,
