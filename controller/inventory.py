@@ -93,12 +93,7 @@ def read_target(inventory: Path, limit: str | None = None, *, alone: bool = Fals
         InputError: the inventory is missing or broken, has no host in group ``inference``, or has several and ``limit``
             names none of them; or the host does not serve alone.
     """
-    path = inventory.expanduser()
-    if not path.exists():
-        raise InputError(
-            f"there is no inventory at {inventory}; give one with --inventory, or leave it out for the simulated node."
-        )
-    data = _ansible_inventory(path)
+    data = _read(inventory, "give one with --inventory, or leave it out for the simulated node")
     hosts = _hosts_of(data, GROUP)
     if not hosts:
         raise InputError(
@@ -106,12 +101,7 @@ def read_target(inventory: Path, limit: str | None = None, *, alone: bool = Fals
         )
     if limit is not None and limit not in hosts:
         raise InputError(f"--limit {limit}: not a host of the group {GROUP!r} ({', '.join(hosts)}) of {inventory}.")
-    targets = [
-        Target(path.resolve(), host, variables.get(host, {}), tuple(_hosts_of(data, "proxmox")))
-        for variables in [data.get("_meta", {}).get("hostvars", {})]
-        for host in hosts
-        if limit in (None, host)
-    ]
+    targets = _targets(inventory, data, hosts if limit is None else [limit])
     if alone:
         refuse_several_machines(targets)
     if len(targets) > 1:
@@ -145,10 +135,7 @@ def read_fleet(inventory: Path, pattern: str) -> list[Target]:
     Raises:
         InputError: the inventory is missing or broken, or the pattern names what is not in group ``inference``.
     """
-    path = inventory.expanduser()
-    if not path.exists():
-        raise InputError(f"there is no inventory at {inventory}; give one with --inventory.")
-    data = _ansible_inventory(path)
+    data = _read(inventory, "give one with --inventory")
     serving = _hosts_of(data, GROUP)
     chosen: list[str] = []
     for name in (part.strip() for part in pattern.split(",")):
@@ -160,9 +147,7 @@ def read_fleet(inventory: Path, pattern: str) -> list[Target]:
                 f"({', '.join(serving) or 'which has no host'})."
             )
         chosen += [host for host in members if host not in chosen]
-    variables = data.get("_meta", {}).get("hostvars", {})
-    proxmox = tuple(_hosts_of(data, "proxmox"))
-    return [Target(path.resolve(), host, variables.get(host, {}), proxmox) for host in serving if host in chosen]
+    return _targets(inventory, data, [host for host in serving if host in chosen])
 
 
 def default_inventory() -> Path:
@@ -182,6 +167,22 @@ def ansible_environment() -> dict[str, str]:
     environment.setdefault("ANSIBLE_HOST_KEY_CHECKING", "True")
     environment.setdefault("CONTROLLER_SIMULATOR_NODE", str(simulator_node()))
     return environment
+
+
+def _read(inventory: Path, otherwise: str) -> dict[str, Any]:
+    """Return what Ansible makes of an inventory; ``otherwise`` says what to do when there is none."""
+    path = inventory.expanduser()
+    if not path.exists():
+        raise InputError(f"there is no inventory at {inventory}; {otherwise}.")
+    return _ansible_inventory(path)
+
+
+def _targets(inventory: Path, data: dict[str, Any], hosts: Sequence[str]) -> list[Target]:
+    """Return the hosts with their variables."""
+    path = inventory.expanduser().resolve()
+    variables = data.get("_meta", {}).get("hostvars", {})
+    proxmox = tuple(_hosts_of(data, "proxmox"))
+    return [Target(path, host, variables.get(host, {}), proxmox) for host in hosts]
 
 
 def _ansible_inventory(path: Path) -> dict[str, Any]:
