@@ -73,6 +73,11 @@ class Evidence:
     workload: Workload
     choice: Choice
 
+    @property
+    def baseline(self) -> str | None:
+        """Name of the arm without speculation; None when the sweep has none."""
+        return _baseline(self.analysis)
+
     def change(self, target: Target, host_vars: HostVars, *, forced: bool) -> Change:
         """Return what is to be deployed: every variable that the launches of the arm had in common.
 
@@ -123,7 +128,7 @@ class Evidence:
                 for one in launches(self.plan, self.state)
                 if not self.plan.hosts or self.state.cell(one.cell_id).host == target.host
             ],
-            baseline=next((level.baseline for level in self.analysis.levels if level.baseline), None),
+            baseline=self.baseline,
             confidence=self.analysis.confidence,
             margin=self.analysis.margin,
             outputs_must_agree=not any(arm.outputs is not None and arm.outputs.differs for arm in arms),
@@ -136,8 +141,9 @@ class Evidence:
     def _comment(self, name: str, *, forced: bool) -> str:
         simulated = " Every figure is a simulated one." if self.plan.simulated else ""
         lines = [f"Sweep {self.plan.sweep_id}: arm {name}, {self.choice.verdict}.{simulated}"]
-        lines += [text for level in self.analysis.levels for arm in level.arms if arm.arm == name
-                  for text in _figures(arm, level.concurrency, self.analysis.margin)]  # fmt: skip
+        for level in self.analysis.levels:
+            for arm in (arm for arm in level.arms if arm.arm == name):
+                lines += _figures(arm, level.concurrency, self.analysis.margin)
         if forced:
             lines.append(f"FORCED, although: {' '.join(self.choice.objections)}")
         lines.append(f"Applied {date(time.time())} by {whoever()}. All of them: python -m controller history")
@@ -194,7 +200,8 @@ def read_evidence(directory: Path, target: Target, asked: str | None, *, force: 
         raise InputError(f"--force needs --arm here: the sweep names no arm to deploy ({', '.join(names)}).")
     if objections and not force:
         again = "--arm NAME --force" if choice.arm is None else "--force"
-        way_out = f" To serve without speculation: --arm {_baseline(analysis)}." if _baseline(analysis) else ""
+        baseline = _baseline(analysis)
+        way_out = f" To serve without speculation: --arm {baseline}." if baseline else ""
         raise RefusedError(
             f"not deployed, nothing was changed: {' '.join(objections)}{way_out} To deploy it all the same: {again}."
         )

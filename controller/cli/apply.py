@@ -114,10 +114,9 @@ def _target_of_the_sweep(directory: Path, inventory: Path | None, limit: str | N
 
 
 def _nothing_to_do(evidence: Evidence, target: Target, *, as_json: bool) -> int:
-    baseline = next((level.baseline for level in evidence.analysis.levels if level.baseline), "baseline")
     sentence = (
         f"Nothing was changed. {evidence.choice.no_change} To serve without speculation: "
-        f"python -m controller apply {display(evidence.directory)} --arm {baseline}"
+        f"python -m controller apply {display(evidence.directory)} --arm {evidence.baseline or 'baseline'}"
     )
     if as_json:
         _show_document(target, "unchanged", sentence, Exit.OK)
