@@ -158,8 +158,9 @@ class Deployer:
             self.watcher.ended("failed", launched.trouble)
             sentence = f"the settings are back ({to.name}), but no healthy server runs on {self.target.title}"
             return End(work.number, "failed", Exit.TARGET, (f"{sentence}: {launched.trouble}.",), work.launches)
-        for one in (one for one in known if one.cut_off):
-            work.journal.append("rolled_back", number=one.number, reason=f"taken back by deployment {work.number}")
+        for one in known:
+            if one.cut_off:
+                work.journal.append("rolled_back", number=one.number, reason=f"taken back by deployment {work.number}")
         work.journal.append("applied", number=work.number)
         work.settle()
         self.watcher.ended("applied", self._title)

@@ -138,7 +138,8 @@ class HostVars:
             # Flags and environment are copied together with what the inventory gives, which may be for its owner alone.
             replace_file(own.resolve(), f"---\n{content}".encode(), 0o600 if copied else 0o644)
             return own
-        remove_file(own.resolve()) if own.exists() else None
+        if own.exists():
+            remove_file(own.resolve())
         with suppress(OSError):  # an empty folder would hide a file of the host's name
             self.folder.rmdir()
         return own
