@@ -14,9 +14,10 @@ from controller.cli.fleet import FleetRequest, check_sharing, fleet_hosts, fleet
 from controller.cli.options import debug_option, find_target, json_option, target_options
 from controller.cli.plan_options import plan_options, read_options
 from controller.exits import Exit, InputError
-from controller.paths import default_sweep_directory, display
+from controller.paths import REPOSITORY, default_sweep_directory, display
 from controller.plan import Plan
 from controller.playbooks import Playbooks
+from controller.sweep.files import PLAN
 from controller.sweep.prepare import Context, Options, new_plan, new_sweep, resumed_sweep
 from controller.sweep.settings import PREPARING, draft_model, extra_vars
 
@@ -167,8 +168,6 @@ def _refuse_with_resume(directory: Path | None, arguments: dict[str, Any]) -> No
 
 def _resumed_target(resume: Path, inventory: Path | None, limit: str | None) -> tuple[Path | None, str | None]:
     """Return the inventory that the sweep was started with, unless another is given."""
-    from controller.sweep.sweep import PLAN  # noqa: PLC0415
-
     if not resume.is_dir():
         raise InputError(f"--resume {resume}: there is no such directory.")
     old = Plan.read(resume / PLAN)
@@ -206,16 +205,10 @@ def _show_plan(options: Options, target: Target, *, as_json: bool) -> int:
         f"# {len(cells)} launches on {target.title}: {len(decided.arms)} arms x {decided.blocks} blocks, "
         f"seed {decided.seed}"
     )
-    click.echo(f"# run in {display(_checkout())}")
+    click.echo(f"# run in {display(REPOSITORY)}")
     for command in preparing.values():
         click.echo(f"\n# once, before its first launch: check the draft model, set NCCL's variables\n{command}")
     for number, row in enumerate(cells, start=1):
         click.echo(f"\n# cell {number} of {len(cells)}: block {row['block']}, arm {row['arm']}\n{row['command']}")
     click.echo(f"\n# at the end\n{stop}")
     return Exit.OK
-
-
-def _checkout() -> Path:
-    from controller.paths import REPOSITORY  # noqa: PLC0415
-
-    return REPOSITORY

@@ -15,6 +15,7 @@ import click
 
 from controller.cli.options import debug_option, find_target, json_option, target_options
 from controller.exits import Exit, InputError, TargetError
+from controller.keys import read_keys
 from controller.playbooks import Playbooks
 from controller.watch import words
 from controller.watch.state import Condition, Watched
@@ -82,8 +83,6 @@ def watch(
 
 @contextmanager
 def _watcher(target: Target, pace: Pace) -> Iterator[Watcher]:
-    from controller.keys import read_keys  # noqa: PLC0415 - brings ansible-runner along
-
     with tempfile.TemporaryDirectory(prefix="controller-") as folder:
         watched = Watched(simulated=target.simulated)
         watcher = Watcher(watched, Playbooks(target), Path(folder), read_keys(target).api_key, pace)
