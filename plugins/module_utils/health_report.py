@@ -112,8 +112,9 @@ def sentence(reason: str, elapsed_s: float, failed: Dict[str, Any], silent_s: fl
         details.append(f"{len(failed['survivors'])} of its processes still live")
     if failed["cause"] == NO_CAUSE:
         details.append(f"the log has not grown for {silent_s:.0f} s")
-    if failed.get("evidence"):
-        details += [words for words in [stall_evidence.summary(failed["evidence"])] if words]
+    seen = stall_evidence.summary(failed["evidence"]) if failed.get("evidence") else ""
+    if seen:
+        details.append(seen)
     cause = failed["cause"].rstrip(".")
     if len(cause) > LONGEST_CAUSE:
         cause = cause[:LONGEST_CAUSE].rstrip() + "…"

@@ -224,7 +224,7 @@ import contextlib
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Set, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Set, Tuple, Union
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils import health_report, stall_evidence
@@ -251,6 +251,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.phase_clock impo
     history_key,
     phase_limits,
 )
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.preflight_command_line import parse_command_line
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_table import ProcessTable
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.server_probe import (
     differences,
@@ -337,7 +338,7 @@ def report(
     result = empty_result(parameters)
     known: Optional[Diagnosis] = None
     reason = observation.reason
-    serves = parameters["node_rank"] == 0
+    serves = watch.options.serves
     found = differences(parameters["wanted"], observation.info) if observation.ready and serves else []
     if found and parameters["effective_mismatch"] == "warn":
         observation.warnings.append(f"the server runs with other settings: {'; '.join(found)}")
@@ -419,18 +420,14 @@ def without_target(parameters: Dict[str, Any], message: str, *, check_mode: bool
         dead=True,
         phase="dead",
         msg=f"{message[:1].upper()}{message[1:]}.",
-        failure={
-            "class": "unknown",
-            "phase": "starting",
-            "cause": message,
-            "remedy": "start the server with deploy.yml",
-            "log_tail": [],
-            "survivors": [],
-            "exit_status": None,
-            "confidence": "high",
-            "runbook": "docs/runbooks/unknown.md",
-            "evidence": None,
-        },
+        failure=health_report.failure(
+            phase="starting",
+            lines=[],
+            survivors=[],
+            exit_status=None,
+            tail_lines=0,
+            known=known_failure("unknown", message, remedy="start the server with deploy.yml"),
+        ),
     )
     return result
 
@@ -486,7 +483,7 @@ def estimate(
     """
     history = PhaseHistory(parameters["state_dir"])
     speculative = parameters["speculative"]
-    parallel = tensor_parallel(watch.target.record.argv)
+    parallel = parse_command_line(watch.target.record.argv).number("--tp-size")
     if result["ready"]:
         if keep:
             key = history_key(str(result["server"].get("version") or ""), parallel, speculative=speculative)
@@ -498,15 +495,6 @@ def estimate(
     ready_s = history.eta_s(end, watch.tracker.phases, watch.elapsed_s)
     later_s = history.eta_s(end, watch.tracker.phases, math.inf)  # as if the present phase had used its time up
     return ready_s, None if ready_s is None or later_s is None else round(ready_s - later_s, 1)
-
-
-def tensor_parallel(argv: Sequence[str]) -> Optional[int]:
-    """Return the degree of tensor parallelism of a command line, None when it does not say."""
-    for flag in ("--tp-size", "--tp", "--tensor-parallel-size"):
-        if flag in argv[:-1]:
-            value = argv[argv.index(flag) + 1]
-            return int(value) if value.isdigit() else None
-    return None
 
 
 def main() -> None:
