@@ -5,15 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from controller.ahead import AheadOfTime
 from controller.exits import JournalError, TargetError
 from controller.fleet.ports import CellEnd
-from controller.keys import read_keys
 from controller.paths import make_private
-from controller.playbooks import Playbooks
 from controller.sweep.files import HOSTS
-from controller.sweep.http_load import HttpLoad
-from controller.sweep.leftovers import RunningNote
+from controller.sweep.prepare import Equipment
 from controller.sweep.session import HostSession
 from controller.sweep.state import HostState
 
@@ -50,28 +46,20 @@ class AnsibleHost:
 
     def __call__(self, journal: Journal, interrupts: Interrupts, watcher: Watcher) -> AnsibleRunner:
         """Return the runner."""
-        keys = read_keys(self.target)  # here, so that no key travels to this process
         workplace = self.directory / HOSTS / self.target.host
         make_private(workplace)
-        note = RunningNote(workplace, self.plan.sweep_id)
-        playbooks = AheadOfTime(
-            Playbooks(
-                self.target,
-                owner=str(workplace.resolve()),
-                on_child=lambda pid: note.update(child=pid),
-                on_progress=watcher.progress,
-            )
-        )
+        # Here, so that no key travels to this process.
+        equipment = Equipment.of(self.target, workplace, self.plan.sweep_id, self.workload, watcher)
         session = HostSession(
             plan=self.plan,
             directory=self.directory,
             workplace=workplace,
             target=self.target,
             found=self.found,
-            playbooks=playbooks,
-            load=HttpLoad(self.workload, keys.api_key, keys.admin_api_key),
+            playbooks=equipment.playbooks,
+            load=equipment.load,
             watcher=watcher,
-            note=note,
+            note=equipment.note,
             leave_running=self.leave_running,
             accept_changes=self.accept_changes,
         )

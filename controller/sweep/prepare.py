@@ -85,6 +85,28 @@ class Context:
     arguments: Sequence[str] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """What launches and measures on one host: Ansible, load, and the note that leads to what a killed run leaves."""
+
+    playbooks: AheadOfTime
+    load: HttpLoad
+    note: RunningNote
+
+    @classmethod
+    def of(cls, target: Target, workplace: Path, sweep_id: str, workload: Workload, watcher: Watcher) -> Equipment:
+        """Read the keys of the host and make ready; ``workplace`` is where the note is kept."""
+        keys = read_keys(target)
+        note = RunningNote(workplace, sweep_id)
+        playbooks = Playbooks(
+            target,
+            owner=str(workplace.resolve()),
+            on_child=lambda pid: note.update(child=pid),
+            on_progress=watcher.progress,
+        )
+        return cls(AheadOfTime(playbooks), HttpLoad(workload, keys.api_key, keys.admin_api_key), note)
+
+
 def new_plan(options: Options, target: Target) -> tuple[Plan, Workload]:
     """Decide everything about a new sweep.
 
@@ -231,26 +253,17 @@ def frozen_workload(plan: Plan, directory: Path) -> Workload:
 
 
 def _sweep(plan: Plan, workload: Workload, state: SweepState, context: Context) -> Sweep:
-    directory, target = context.directory, context.target
-    keys = read_keys(target)
-    note = RunningNote(directory, plan.sweep_id)
-    playbooks = AheadOfTime(
-        Playbooks(
-            target,
-            owner=str(directory.resolve()),
-            on_child=lambda pid: note.update(child=pid),
-            on_progress=context.watcher.progress,
-        )
-    )
+    target = context.target
+    equipment = Equipment.of(target, context.directory, plan.sweep_id, workload, context.watcher)
     return Sweep(
         plan=plan,
-        directory=directory,
+        directory=context.directory,
         target=target,
         state=state,
-        playbooks=playbooks,
-        load=HttpLoad(workload, keys.api_key, keys.admin_api_key),
+        playbooks=equipment.playbooks,
+        load=equipment.load,
         watcher=context.watcher,
-        note=note,
+        note=equipment.note,
         leave_running=context.leave_running,
         accept_changes=context.accept_changes,
         header=describe(context.arguments, target.title),
