@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Dict, List, Optional
@@ -11,18 +10,18 @@ from typing import TYPE_CHECKING, Dict, List, Optional
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.launch_record import (
     SYSTEMD_PROPERTIES,
     LaunchRecord,
-    parse_systemctl_show,
     started_at_from_monotonic,
 )
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_manager import ProcessManager
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.redaction import redact_argv
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.systemd_unit import UnitError
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.systemd_unit import show_unit as ask_systemd
 
 if TYPE_CHECKING:
     from ansible_collections.sglang_ops.eagle3.plugins.module_utils.launch_files import LaunchFiles
     from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_records import ProcessFacts
     from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_table import ProcessTable
 
-SYSTEMCTL_TIMEOUT_S = 20.0
 _CGROUP_MOUNTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 # siginfo's CLD_KILLED and CLD_DUMPED, as `ExecMainCode` gives them.
 _ENDED_BY_SIGNAL = ("2", "3")
@@ -97,14 +96,10 @@ def show_unit(unit: str, systemctl: str) -> Dict[str, str]:
     Raises:
         TargetError: systemctl is missing, hangs or refuses.
     """
-    command = [systemctl, "show", unit, "--property", ",".join(SYSTEMD_PROPERTIES)]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=SYSTEMCTL_TIMEOUT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise TargetError(f"systemctl cannot be asked about {unit} ({error}); is this a systemd machine?") from error
-    if answer.returncode != 0:
-        raise TargetError(f"systemctl show {unit} fails: {answer.stderr.strip() or answer.returncode}")
-    return parse_systemctl_show(answer.stdout)
+        return ask_systemd(unit, SYSTEMD_PROPERTIES, systemctl)
+    except UnitError as error:
+        raise TargetError(str(error)) from error
 
 
 def find_process_target(files: LaunchFiles, table: ProcessTable) -> ProcessTarget:

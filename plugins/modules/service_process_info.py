@@ -75,11 +75,6 @@ shortfalls:
 from typing import Any, Dict, List, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_command import (
-    CommandNotFoundError,
-    CommandTimeoutError,
-    run_bounded,
-)
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_limits import (
     OOM_SCORE_ADJ,
     Limit,
@@ -88,9 +83,9 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_limits i
     read_granted,
     shortfalls,
 )
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.systemd_unit import UnitError, show_unit
 
-SYSTEMCTL_TIMEOUT_S = 20.0
-PROPERTIES = "MainPID,ExecMainStartTimestampMonotonic,ConditionResult,Result"
+PROPERTIES = ("MainPID", "ExecMainStartTimestampMonotonic", "ConditionResult", "Result")
 
 ARGUMENTS: Dict[str, Dict[str, Any]] = {
     "unit": {"type": "str", "required": True},
@@ -103,7 +98,7 @@ ARGUMENTS: Dict[str, Dict[str, Any]] = {
 
 
 class ServiceError(Exception):
-    """The unit was not started, or systemd cannot be asked; the message is one sentence."""
+    """The unit was not started; the message is one sentence."""
 
 
 def wishes(parameters: Dict[str, Any]) -> Dict[str, Limit]:
@@ -122,15 +117,10 @@ def main_process(unit: str, systemctl: str) -> int:
     """Return the process number of the unit's main process, 0 when it has ended since it was started.
 
     Raises:
-        ServiceError: the unit was not started, or systemd cannot be asked.
+        ServiceError: the unit was not started.
+        UnitError: systemd cannot be asked.
     """
-    try:
-        answer = run_bounded([systemctl, "show", unit, f"--property={PROPERTIES}"], SYSTEMCTL_TIMEOUT_S)
-    except (CommandNotFoundError, CommandTimeoutError) as error:
-        raise ServiceError(f"systemctl cannot be asked about {unit} ({error}); is this a systemd machine?") from error
-    if answer.returncode != 0:
-        raise ServiceError(f"systemctl show {unit} fails: {answer.words()}")
-    properties = dict(line.split("=", 1) for line in answer.stdout.splitlines() if "=" in line)
+    properties = show_unit(unit, PROPERTIES, systemctl)
     condition = properties.get("ConditionResult", "no")
     if condition != "yes" or properties.get("ExecMainStartTimestampMonotonic", "0") in ("", "0"):
         raise ServiceError(
@@ -144,7 +134,7 @@ def run(parameters: Dict[str, Any], root: str = "/proc") -> Tuple[Dict[str, Any]
     """Look, and return the module's result and the sentences about what is not granted.
 
     Raises:
-        LimitError, ServiceError: see `wishes` and `main_process`.
+        LimitError, ServiceError, UnitError: see `wishes` and `main_process`.
     """
     wanted = wishes(parameters)
     pid = main_process(parameters["unit"], parameters["systemctl"])
@@ -161,7 +151,7 @@ def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     try:
         result, sentences = run(module.params)
-    except (LimitError, ServiceError) as error:
+    except (LimitError, ServiceError, UnitError) as error:
         message = str(error)
         module.fail_json(msg=f"{message[:1].upper()}{message[1:]}.", granted={}, shortfalls=[])
     if sentences and module.params["on_shortfall"] == "fail":
