@@ -11,11 +11,11 @@ import math
 from typing import TYPE_CHECKING
 
 from controller.analysis.flags import fault_of
-from controller.analysis.intervals import exponential, mean_and_error, t_quantile, t_tail
-from controller.analysis.paired import holm
+from controller.analysis.intervals import exponential, mean_and_error, t_quantile
+from controller.analysis.paired import holm, one_sided
 from controller.analysis.points import points_at
 from controller.analysis.result import Interval, Verdict
-from controller.analysis.verdict import FEWEST_BLOCKS
+from controller.analysis.verdict import FEWEST_BLOCKS, against_margin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,10 +142,7 @@ def _of(points: Sequence[Point], arm: str) -> list[Point]:
 
 def _p_outside(effect: Welch, margin: float) -> float:
     """Return the two-sided p that the change is not beyond the margin on either side."""
-    distance = abs(effect.interval.value) - margin
-    if effect.error == 0:
-        return 0.0 if distance > 0 else 1.0
-    return min(1.0, 2 * t_tail(distance / effect.error, effect.degrees))
+    return min(1.0, 2 * one_sided(abs(effect.interval.value) - margin, effect.error, effect.degrees))
 
 
 def _change(
@@ -213,17 +210,5 @@ def _verdict(
         return Verdict.UNCONFIRMED, "one_launch"
     if fewest < FEWEST_LAUNCHES:
         return Verdict.UNDECIDED, "few_launches"
-    return _decided(effect.interval, p_value, margin=margin, confidence=confidence)
-
-
-def _decided(change: Interval, p_value: float | None, *, margin: float, confidence: float) -> tuple[Verdict, str]:
-    """Return the verdict on a change that has an interval."""
-    low = -math.inf if change.low is None else change.low
-    high = math.inf if change.high is None else change.high
-    if -margin < low and high < margin:
-        return Verdict.EQUAL, "within_margin"
-    if -margin <= high and low <= margin:
-        return Verdict.UNDECIDED, "interval_crosses_margin"
-    if p_value is None or p_value > 1 - confidence:
-        return Verdict.UNDECIDED, "several_arms"
-    return (Verdict.PAYS, "above_margin") if low > margin else (Verdict.HURTS, "below_margin")
+    adjusted_p = 1.0 if p_value is None else p_value
+    return against_margin(effect.interval, adjusted_p=adjusted_p, margin=margin, confidence=confidence)

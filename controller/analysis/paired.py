@@ -56,19 +56,19 @@ def paired_effect(differences: Sequence[float], *, margin: float, confidence: fl
         blocks=count,
         interval=mean_interval(differences, confidence),
         sd=error * math.sqrt(count),
-        p_above=_one_sided(mean - margin, error, count),
-        p_below=_one_sided(-margin - mean, error, count),
+        p_above=one_sided(mean - margin, error, count - 1),
+        p_below=one_sided(-margin - mean, error, count - 1),
         sign_flip_p=sign_flip_p(differences),
     )
 
 
-def _one_sided(distance: float, error: float, count: int) -> float:
-    """Return the one-sided p of a mean at ``distance`` beyond a bound."""
-    if count < 2:
+def one_sided(distance: float, error: float, degrees: float) -> float:
+    """Return the one-sided p of a mean at ``distance`` beyond a bound; 1 without a degree of freedom."""
+    if degrees <= 0:
         return 1.0
     if error == 0:
         return 0.0 if distance > 0 else 1.0
-    return t_tail(distance / error, count - 1)
+    return t_tail(distance / error, degrees)
 
 
 def sign_flip_p(differences: Sequence[float]) -> float:

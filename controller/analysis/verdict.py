@@ -13,6 +13,7 @@ from controller.analysis.result import Verdict
 
 if TYPE_CHECKING:
     from controller.analysis.paired import PairedEffect
+    from controller.analysis.result import Interval
 
 FEWEST_BLOCKS = 3
 UNWIRED_LENGTH = 1.0
@@ -31,9 +32,15 @@ def decide(effect: PairedEffect, *, adjusted_p: float, margin: float, confidence
     """
     if effect.blocks == 1:
         return Verdict.UNCONFIRMED, "one_block"
-    low, high = effect.interval.low, effect.interval.high
-    if effect.blocks < FEWEST_BLOCKS or low is None or high is None:
+    if effect.blocks < FEWEST_BLOCKS:
         return Verdict.UNDECIDED, "few_blocks"
+    return against_margin(effect.interval, adjusted_p=adjusted_p, margin=margin, confidence=confidence)
+
+
+def against_margin(interval: Interval, *, adjusted_p: float, margin: float, confidence: float) -> tuple[Verdict, str]:
+    """Return the verdict on a difference of enough launches, and its reason; the arguments are those of ``decide``."""
+    low = -math.inf if interval.low is None else interval.low
+    high = math.inf if interval.high is None else interval.high
     if -margin < low and high < margin:
         return Verdict.EQUAL, "within_margin"
     if -margin <= high and low <= margin:
