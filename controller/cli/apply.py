@@ -121,7 +121,7 @@ def _nothing_to_do(evidence: Evidence, target: Target, *, as_json: bool) -> int:
     if as_json:
         _show_document(target, "unchanged", sentence, Exit.OK)
     else:
-        Console().print(sentence, markup=False, highlight=False, soft_wrap=True)
+        Console().out(sentence, highlight=False)
     return int(Exit.OK)
 
 

@@ -75,4 +75,4 @@ def show_end(end: End, target: Target, *, as_json: bool, more: Mapping[str, Any]
         return
     console = Console(stderr=end.exit_code != 0)
     for sentence in end.sentences:
-        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+        console.out(sentence, highlight=False)

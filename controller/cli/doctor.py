@@ -75,11 +75,8 @@ def show(checks: Sequence[Mapping[str, Any]], target: Target, console: Console) 
     console.print(table)
     wrong = [row for row in checks if row["ok"] is False]
     for row in sorted(wrong, key=lambda row: str(row["severity"])):
-        console.print(
-            f"{row['severity']}: {row['name']} on {row['host']}: {row['remedy']} ({row['runbook']})",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
+        console.out(
+            f"{row['severity']}: {row['name']} on {row['host']}: {row['remedy']} ({row['runbook']})", highlight=False
         )
     unknown = sum(row["ok"] is None for row in checks)
     console.print(

@@ -50,9 +50,9 @@ def history(inventory: Path | None, limit: str | None, *, as_json: bool) -> int:
     console.print(_table(known))
     for one in known:
         if one.reason:
-            _say(console, f"{one.number}: {one.reason}")
+            console.out(f"{one.number}: {one.reason}", highlight=False)
     for sentence in sentences:
-        _say(Console(stderr=True), sentence)
+        Console(stderr=True).out(sentence, highlight=False)
     return Exit.OK
 
 
@@ -88,7 +88,3 @@ def _canary(one: Deployment) -> str:
             f"{plain(predicted.get('high'), 1)}]{simulated}"
         )
     return "\n".join(lines)
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -54,16 +54,13 @@ def show_sweep(directory: Path, *, as_json: bool, sentences: Sequence[str] = (),
     for cell in _cells(plan, state):
         if cell["state"] == CellState.FAILED.value:
             failure = cell["failure"] or {}
-            errors.print(
-                f"cell {cell['cell']} failed ({failure.get('class')}): {failure.get('sentence')}",
-                markup=False,
-                highlight=False,
-                soft_wrap=True,
+            errors.out(
+                f"cell {cell['cell']} failed ({failure.get('class')}): {failure.get('sentence')}", highlight=False
             )
     for sentence in sentences:
-        errors.print(sentence, markup=False, highlight=False, soft_wrap=True)
+        errors.out(sentence, highlight=False)
     if analysis is not None:
-        errors.print(f"kept in {display(directory)}", markup=False, highlight=False, soft_wrap=True)
+        errors.out(f"kept in {display(directory)}", highlight=False)
 
 
 def _cells(plan: Plan, state: SweepState) -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ def status(inventory: Path | None, limit: str | None, *, as_json: bool) -> int:
         return Exit.OK
     console = Console()
     for line in [_server_line(target, health, played), *(_holder_line(holder) for holder in sweeps), *deployments]:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.out(line, highlight=False)
     if not sweeps:
         console.print("no sweep is running here, and none was left behind", highlight=False)
     return Exit.OK

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from controller import cli
+from controller.apply.change import End
 from controller.apply.history import History
 from controller.cli import deployments, status
 from controller.exits import Exit
-from controller.inventory import read_target
+from controller.inventory import Target, read_target
 from controller.load.records import RequestRecord
 from controller.playbook_events import TaskTime
 from controller.playbooks import PlaybookRun
 from controller.sweep.http_load import HttpLoad
 from tests.unit.controller.apply.recorded_sweep import BASELINE, EQUAL, SLOWER, write_sweep
 from tests.unit.controller.report.sample import requests
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEALTH = {"ready": True, "phase": "serving", "url": "http://server", "launch": {"argv": ["other"]}, "server": {}}
 
@@ -202,3 +201,10 @@ def test_what_was_cut_off_is_told_by_every_command(
         journal.append("failed", number=1, reason="no route")
     assert call("history", "-i", inventory) == Exit.OK
     assert "failed, the server may be down: no route; try: python -m controller rollback" in capsys.readouterr().err
+
+
+def test_a_sentence_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    sentence = f"tree=steps:3,MODE:key:2 [bold]serves[/] in {'a' * 200}."
+    end = End(1, "applied", Exit.OK, (sentence,), 1)
+    deployments.show_end(end, Target(Path("hosts.yml"), "box", {}), as_json=False, more={})
+    assert capsys.readouterr().out == f"{sentence}\n"
