@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import controller
 from controller.report.adaptive import adaptive_sentence
+from controller.report.arm_words import launches_words, ttft_words, verdict_word
 from controller.report.charts.inks import INKS, arm_styles
 from controller.report.charts.order import order_chart
 from controller.report.charts.phases import MOST_BARS, phases_chart
@@ -24,7 +25,7 @@ from controller.report.charts.svg import inline_svg
 from controller.report.charts.throughput import throughput_chart
 from controller.report.facts import as_text
 from controller.report.method import commands, method_facts
-from controller.report.numbers import interval, plain
+from controller.report.numbers import interval
 from controller.report.rows import columns, launch_rows, shown
 from controller.report.sentences import SIMULATED
 from controller.report.summary import fault_sentences, level_details, verdict_lines, warning_sentences
@@ -191,18 +192,17 @@ def _level(level: LevelAnalysis, facts: SweepFacts, pictures: _Pictures) -> dict
 
 def _arm(arm: ArmAnalysis, ink: str) -> dict[str, Any]:
     """Return a row of the table of arms."""
-    failed = f" ({arm.failed_launches} failed)" if arm.failed_launches else ""
     return {
         "name": arm.arm,
         "ink": ink,
-        "verdict": "baseline" if arm.verdict is None else arm.verdict.value,
-        "launches": f"{arm.launches}{failed}",
+        "verdict": verdict_word(arm),
+        "launches": launches_words(arm),
         "speed": _estimate(arm.tokens_per_s, 1),
         "speedup": _estimate(arm.speedup, 3),
         "length": _estimate(arm.acceptance_length),
         "needed": _estimate(arm.break_even_length),
         "cycle": _estimate(arm.cycle_s, 1, 1000.0),
-        "ttft": f"{plain(arm.ttft.p50_s * 1000, 0)}, {plain(arm.ttft.p99_s * 1000, 0)}" if arm.ttft else "-",
+        "ttft": ttft_words(arm),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.report.adaptive import adaptive_sentence
+from controller.report.arm_words import verdict_word
 from controller.report.facts import as_text
 from controller.report.method import commands, method_facts
 from controller.report.numbers import interval, plain
@@ -57,7 +58,7 @@ def _level(level: LevelAnalysis, facts: SweepFacts) -> list[str]:
     rows = [
         (
             arm.arm,
-            "baseline" if arm.verdict is None else arm.verdict.value,
+            verdict_word(arm),
             str(arm.launches),
             interval(arm.tokens_per_s, 1),
             interval(arm.speedup, 3),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controller.analysis.result import Verdict
+from controller.report.arm_words import launches_words, ttft_words, verdict_word
 from controller.report.numbers import interval, plain
 from controller.report.sentences import breakeven_sentences, sweep_sentences
 
@@ -67,18 +68,15 @@ def _speed_row(arm: ArmAnalysis) -> list[RenderableType]:
     """Return how fast an arm is, and its verdict."""
     from rich.text import Text  # noqa: PLC0415
 
-    launches = f"{arm.launches} ({arm.failed_launches} failed)" if arm.failed_launches else str(arm.launches)
-    verdict = "baseline" if arm.verdict is None else arm.verdict.value
     style = STYLES.get(arm.verdict, "") if arm.verdict else ""
-    cells = [arm.arm, launches, interval(arm.tokens_per_s, 1), interval(arm.speedup, 3)]
-    return [*(Text(cell) for cell in cells), Text(verdict, style=style)]
+    cells = [arm.arm, launches_words(arm), interval(arm.tokens_per_s, 1), interval(arm.speedup, 3)]
+    return [*(Text(cell) for cell in cells), Text(verdict_word(arm), style=style)]
 
 
 def _cause_row(arm: ArmAnalysis) -> list[RenderableType]:
     """Return what makes an arm as fast as it is."""
     from rich.text import Text  # noqa: PLC0415
 
-    ttft = f"{plain(arm.ttft.p50_s * 1000, 0)}, {plain(arm.ttft.p99_s * 1000, 0)}" if arm.ttft else "-"
     output = plain(arm.output_tokens_per_s.value, 1) if arm.output_tokens_per_s else "-"
     cells = [
         arm.arm,
@@ -86,7 +84,7 @@ def _cause_row(arm: ArmAnalysis) -> list[RenderableType]:
         plain(arm.break_even_length.value if arm.break_even_length else None),
         interval(arm.cycle_s, 1, 1000.0),
         output,
-        ttft,
+        ttft_words(arm),
     ]
     return [Text(cell) for cell in cells]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from controller.report.arm_words import verdict_word
 from controller.report.charts.frame import SMALL, interval_bar, x_axis
 from controller.report.charts.scale import Scale, span
 from controller.report.charts.shapes import Drawing, Line, Mark, Shape, Text
@@ -67,8 +68,7 @@ def _range(rows: list[ArmAnalysis]) -> tuple[float, float]:
 def _row(arm: ArmAnalysis, scale: Scale, top: float, style: tuple[str, str]) -> list[Shape]:
     """Return one arm: its name and figures above, its launches, its interval below them."""
     ink, form = style
-    verdict = "baseline" if arm.verdict is None else arm.verdict.value
-    label = f"{arm.arm}  {interval(arm.tokens_per_s, 1)}  {verdict}"
+    label = f"{arm.arm}  {interval(arm.tokens_per_s, 1)}  {verdict_word(arm)}"
     shapes: list[Shape] = [
         Mark(scale.start + 5, top + 13, form, ink, 5),
         Text(scale.start + 16, top + 18, label, "ink", SMALL + 1, bold=True, halo=True),
