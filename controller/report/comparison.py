@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from controller.analysis.result import Verdict
 from controller.report.facts import as_text
 from controller.report.numbers import change_interval, times
+from controller.report.sentences import PARTS, REASONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,11 +17,6 @@ if TYPE_CHECKING:
     from controller.analysis.compare import ArmChange
     from controller.report.facts import SweepFacts
 
-REASONS = {
-    "few_launches": "two launches on a side are too few, three are the least",
-    "interval_crosses_margin": "the interval reaches over the margin",
-    "several_arms": "the difference does not stand up to having looked at several arms",
-}
 ABSENT = "not there"
 
 
@@ -154,10 +150,10 @@ def _split(item: ArmChange, margin: float) -> str:
     if item.length is None:
         return f" The time of a decode step changed by {change_interval(item.cycle)}."
     parts = f" Acceptance length {change_interval(item.length)}, cycle time {change_interval(item.cycle)}"
-    if item.verdict is Verdict.EQUAL or max(abs(part.value - 1) for part in (item.length, item.cycle)) < margin:
+    moved = max(abs(part.value - 1) for part in (item.length, item.cycle)) >= margin
+    if item.verdict is Verdict.EQUAL or item.larger_part is None or not moved:
         return f"{parts}."
-    cause = "acceptance length" if item.larger_part == "acceptance" else "cycle time"
-    return f"{parts}; the larger part is the {cause}."
+    return f"{parts}; the larger part is the {PARTS[item.larger_part]}."
 
 
 def finite(value: object) -> Any:  # noqa: ANN401  # JSON in, JSON out

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from controller.analysis.result import RecommendationStatus, Verdict
 from controller.report.flag_words import flag_sentence
-from controller.report.numbers import change_interval, interval, plain, times
+from controller.report.numbers import change, change_interval, interval, plain, times
 
 if TYPE_CHECKING:
     from controller.analysis.breakeven import Breakeven
@@ -16,11 +16,15 @@ SIMULATED = "These figures are simulated: they come from a stand-in server, not 
 
 REASONS = {
     "few_blocks": "two blocks are too few, three are the least",
+    "few_launches": "two launches on a side are too few, three are the least",
     "interval_crosses_margin": "the interval reaches over the margin",
     "several_arms": "the difference does not stand up to having looked at several arms",
     "no_baseline": "there is no baseline to compare with",
     "no_common_block": "no block has both this arm and the baseline",
 }
+"""Why a verdict, within a sweep or between two, is UNDECIDED."""
+PARTS = {"acceptance": "acceptance length", "cycle": "cycle time"}
+"""The two parts of a speed."""
 
 
 def sweep_sentences(analysis: SweepAnalysis) -> list[str]:
@@ -92,9 +96,7 @@ def hosts_sentences(level: LevelAnalysis) -> list[str]:
     split = level.hosts
     if split is None:
         return []
-    each = ", ".join(
-        f"{one.host} {(one.level.value - 1) * 100:+.1f} % ({times(one.blocks, 'block')})" for one in split.hosts
-    )
+    each = ", ".join(f"{one.host} {change(one.level.value)} ({times(one.blocks, 'block')})" for one in split.hosts)
     lines = [f"Speed of the hosts against their mean: {each}. It cancels in every comparison, which is within a host."]
     if split.sd_host is not None and split.sd_block is not None:
         lines.append(
@@ -103,7 +105,7 @@ def hosts_sentences(level: LevelAnalysis) -> list[str]:
         )
     for arm in split.arms:
         known = f" (p = {plain(arm.p_value, 3)} for the same on all)" if arm.p_value is not None else ""
-        by_host = ", ".join(f"{host} {(speedup.value - 1) * 100:+.1f} %" for host, speedup in arm.by_host)
+        by_host = ", ".join(f"{host} {change(speedup.value)}" for host, speedup in arm.by_host)
         lines.append(f"{arm.arm} by host: {by_host}{known}.")
     lines.append("Warnings about scatter, drift and outliers give speeds as if all hosts were as fast as their mean.")
     return lines
@@ -149,11 +151,10 @@ def _winner_sentence(choice: Recommendation) -> str:
 def miss_sentence(miss: Miss) -> str:
     """Return where a fresh launch should have been, and which part moved."""
     low, high = plain(miss.predicted.low, 1), plain(miss.predicted.high, 1)
-    cause = "acceptance length" if miss.larger_part == "acceptance" else "cycle time"
     return (
         f"Cell {miss.cell_id} ran at {plain(miss.tokens_per_s, 1)} tok/s, outside [{low}, {high}]: "
         f"ln(speed) moved by {miss.ln_speed:+.3f} = {miss.ln_acceptance:+.3f} (acceptance length) "
-        f"{-miss.ln_cycle:+.3f} (cycle time); the larger part is the {cause}."
+        f"{-miss.ln_cycle:+.3f} (cycle time); the larger part is the {PARTS[miss.larger_part]}."
     )
 
 
