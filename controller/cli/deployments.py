@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from controller.apply.deployer import Deployer
 from controller.apply.history import History
-from controller.apply.host_vars import HostVars
 from controller.inventory import read_target
 from controller.paths import SIMULATOR_INVENTORY, display
 from controller.playbooks import Playbooks
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.apply.change import End
+    from controller.apply.deployer import Deployer
     from controller.apply.ports import DeploymentWatcher
     from controller.inventory import Target
 
@@ -41,6 +40,9 @@ def make_deployer(target: Target, watcher: DeploymentWatcher) -> Deployer:
     Raises:
         InputError: its host cannot have variables of its own.
     """
+    from controller.apply.deployer import Deployer  # noqa: PLC0415 - status and history only want the command above
+    from controller.apply.host_vars import HostVars  # noqa: PLC0415 - imports yaml
+
     history = History(target)
     note = RunningNote(history.directory, "")
     return Deployer(
