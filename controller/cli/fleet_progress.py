@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
+from controller.cli.progress import COLOURS, reused_words
 from controller.sweep.ports import SilentWatcher
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from controller.plan import Cell, Plan
-
-COLOURS = {"done": "green", "failed": "red", "abandoned": "yellow"}
 
 
 class FleetLines:
@@ -38,8 +37,7 @@ class FleetLines:
             f"seed {plan.seed}; each block on one host"
         )
         if reused:
-            cells = "cell is" if reused == 1 else "cells are"
-            self.say(f"{reused} finished {cells} reused from the earlier run, not measured again")
+            self.say(reused_words(reused))
 
     def on(self, host: str) -> HostLines:
         """Return who writes about one host."""

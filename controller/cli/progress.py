@@ -26,6 +26,12 @@ QUIET_S = 60.0
 """A phase that lasts gets a line so often, so that a log of plain lines shows that something moves."""
 
 
+def reused_words(count: int) -> str:
+    """Return what a resumed sweep says about cells that are done already."""
+    cells = "cell is" if count == 1 else "cells are"
+    return f"{count} finished {cells} reused from the earlier run, not measured again"
+
+
 class LineWatcher:
     """Writes one line for everything that happens; the base of the live display too."""
 
@@ -53,8 +59,7 @@ class LineWatcher:
             f"{len(pending)} {launches} to do: {len(plan.arms)} arms ({names}) x {plan.blocks} blocks, seed {plan.seed}"
         )
         if reused:
-            cells = "cell is" if reused == 1 else "cells are"
-            self.say(f"{reused} finished {cells} reused from the earlier run, not measured again")
+            self.say(reused_words(reused))
 
     def cell_started(self, cell: Cell, position: int, total: int, attempt: int) -> None:
         """Say which cell begins, and when the sweep may end."""
