@@ -84,6 +84,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.service_account 
     examine,
     exists,
 )
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.wording import as_sentence
 
 ROOT = "root"
 
@@ -141,8 +142,7 @@ def main() -> None:
     try:
         result = run(module.params)
     except AccountError as error:
-        message = str(error)
-        module.fail_json(msg=f"{message[:1].upper()}{message[1:]}.")
+        module.fail_json(msg=as_sentence(error))
     if result["notice"]:
         module.warn(result["notice"])
     module.exit_json(**result)

@@ -84,6 +84,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_limits i
     shortfalls,
 )
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.systemd_unit import UnitError, show_unit
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.wording import as_sentence
 
 PROPERTIES = ("MainPID", "ExecMainStartTimestampMonotonic", "ConditionResult", "Result")
 
@@ -152,8 +153,7 @@ def main() -> None:
     try:
         result, sentences = run(module.params)
     except (LimitError, ServiceError, UnitError) as error:
-        message = str(error)
-        module.fail_json(msg=f"{message[:1].upper()}{message[1:]}.", granted={}, shortfalls=[])
+        module.fail_json(msg=as_sentence(error), granted={}, shortfalls=[])
     if sentences and module.params["on_shortfall"] == "fail":
         module.fail_json(msg=" ".join(sentences), **result)
     if module.params["on_shortfall"] == "warn":

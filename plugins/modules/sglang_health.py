@@ -257,6 +257,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.server_probe imp
     differences,
     summarize,
 )
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.wording import as_sentence
 
 if TYPE_CHECKING:
     from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_model import Diagnosis
@@ -419,7 +420,7 @@ def without_target(parameters: Dict[str, Any], message: str, *, check_mode: bool
     result.update(
         dead=True,
         phase="dead",
-        msg=f"{message[:1].upper()}{message[1:]}.",
+        msg=as_sentence(message),
         failure=health_report.failure(
             phase="starting",
             lines=[],

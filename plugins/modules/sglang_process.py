@@ -136,6 +136,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.redaction import
     redact_argv,
     redact_environment,
 )
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.wording import as_sentence
 
 if TYPE_CHECKING:
     from ansible_collections.sglang_ops.eagle3.plugins.module_utils.launch_record import LaunchRecord
@@ -219,8 +220,8 @@ def failure(error: Exception) -> Dict[str, Any]:
     return {
         "class": getattr(error, "failure_class", "unknown"),
         "phase": "starting",
-        "cause": f"{cause[:1].upper()}{cause[1:]}.",
-        "remedy": f"{remedy[:1].upper()}{remedy[1:]}." if remedy else "",
+        "cause": as_sentence(cause),
+        "remedy": as_sentence(remedy) if remedy else "",
         "log_tail": [],
         "survivors": [],
         "exit_status": None,
@@ -243,8 +244,7 @@ def main() -> None:
             with files.lock(module.params["lock_timeout_s"]):
                 result = apply(module.params, manager, check_mode=False)
     except (LaunchError, LaunchFileError, StartError, FileWriteError) as error:
-        message = str(error).rstrip(".")
-        module.fail_json(msg=f"{message[:1].upper()}{message[1:]}.", failure=failure(error))
+        module.fail_json(msg=as_sentence(error), failure=failure(error))
     except OSError as error:
         module.fail_json(msg=f"Cannot use {error.filename}: {error.strerror}; run as a user who may.")
     module.exit_json(**result)
