@@ -101,7 +101,7 @@ def collect(directory: Path) -> SweepFacts:
                 state=history.state.value,
                 attempt=history.attempt,
                 reused=cell.cell_id in state.reused,
-                confirmation=bool(getattr(cell, "confirmation", False)),
+                confirmation=cell.confirmation,
                 seconds=history.seconds,
                 failure_class=str(failure.get("class") or "unknown") if history.state is CellState.FAILED else "",
                 failure=failure,

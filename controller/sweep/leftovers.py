@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controller.exits import JournalError
@@ -33,7 +33,6 @@ class RunningNote:
     sweep_id: str
     cell: str = ""
     child: int | None = None
-    _content: dict[str, Any] = field(default_factory=dict)
 
     def update(self, *, cell: str | None = None, child: int | None = None) -> None:
         """Note which cell is at work, or which process runs Ansible.

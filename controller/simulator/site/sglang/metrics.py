@@ -9,8 +9,6 @@ from typing import Any
 
 from .arguments import DATA
 
-_BY_RANK = {"engine_type": "unified"}
-
 
 class Metrics:
     """Counts what has happened and renders it.
