@@ -18,7 +18,7 @@ from controller.report.numbers import interval, plain
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.analysis.result import ArmAnalysis, LevelAnalysis
+    from controller.analysis.result import ArmAnalysis, Interval, LaunchPoint, LevelAnalysis
 
 LEFT, TOP, FOOT = 44.0, 34.0, 44.0
 
@@ -68,7 +68,7 @@ def plane_chart(
     shapes: list[Shape] = [
         *x_axis(x, y.start, y.end, f"cycle time C, ms{suffix}", about=6 if width > 500 else 4),
         *y_axis(y, LEFT, right, "acceptance length L, tokens per verify step"),
-        *_break_even(base, x, y),
+        *_break_even(base.arm, base.cycle_s, x, y),
         *_readings(readings, x, y),
     ]
     for arm in arms:
@@ -98,9 +98,8 @@ def _words(arm: ArmAnalysis) -> str:
     return f"{arm.arm}: L {interval(arm.acceptance_length)} at {interval(arm.cycle_s, 1, 1000)} ms{needed}."
 
 
-def _title(point: object) -> str:
-    cell, length, cycle_s = (getattr(point, name) for name in ("cell_id", "acceptance_length", "cycle_s"))
-    return f"{cell}: L {length:.2f}, C {cycle_s * 1000:.1f} ms"
+def _title(point: LaunchPoint) -> str:
+    return f"{point.cell_id}: L {plain(point.acceptance_length)}, C {plain(point.cycle_s * 1000, 1)} ms"
 
 
 def _ray(step_s: float, x: Scale, y: Scale) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -110,19 +109,16 @@ def _ray(step_s: float, x: Scale, y: Scale) -> tuple[tuple[float, float], tuple[
     return (x(low), y(low / step)), (x(high), y(high / step))
 
 
-def _break_even(base: ArmAnalysis, x: Scale, y: Scale) -> list[Shape]:
+def _break_even(name: str, cycle: Interval, x: Scale, y: Scale) -> list[Shape]:
     """Return the break-even line, the interval of the baseline's step around it, and which side is which."""
-    cycle = base.cycle_s
-    if cycle is None:  # pragma: no cover  # checked by the caller
-        return []
     start, end = _ray(cycle.value, x, y)
     shapes: list[Shape] = []
     if cycle.low and cycle.high and cycle.high < 1.5 * cycle.low:
         (first, second), (third, fourth) = _ray(cycle.low, x, y), _ray(cycle.high, x, y)
         shapes.append(Path((first, second, fourth, third), "arm-0", filled=True, opacity=0.15))
     shapes.append(Line(*start, *end, "arm-0", 2))
-    shapes.append(Mark(x(cycle.value * 1000), y(1.0), "circle", "arm-0", 6, title=f"{base.arm}: one token a step"))
-    shapes.append(Text(x(cycle.value * 1000) + 10, y(1.0) + 15, base.arm, "ink", SMALL, halo=True))
+    shapes.append(Mark(x(cycle.value * 1000), y(1.0), "circle", "arm-0", 6, title=f"{name}: one token a step"))
+    shapes.append(Text(x(cycle.value * 1000) + 10, y(1.0) + 15, name, "ink", SMALL, halo=True))
     shapes.append(Text(x.start + 12, y.end + 20, "pays", "good", SMALL + 1, bold=True, halo=True))
     shapes.append(Text(x.end - 10, y.start - 14, "hurts", "bad", SMALL + 1, "end", bold=True, halo=True))
     # The name goes below the far end of the line, or left of it where the page ends.
