@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from controller.fleet.database import connect, driver, first_connection
 from controller.fleet.ports import Others
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from psycopg import Connection
-
-    Answer = TypeVar("Answer")
 
 LEASE_S = 60.0
 HEARTBEATS_A_LEASE = 6
@@ -158,23 +156,15 @@ class SharedLeases:
 
     def _rows(self, statement: str, **values: object) -> list[tuple[Any, ...]] | None:
         """Return the rows of a statement, over a new connection when the old one broke; None when that fails too."""
-        names = {**self._names, **values}
-
-        def ask(connection: Connection[Any]) -> list[tuple[Any, ...]]:
-            cursor = connection.execute(statement, names)
-            return cursor.fetchall() if cursor.description else []
-
-        return self._asking(ask)
-
-    def _asking(self, ask: Callable[[Connection[Any]], Answer]) -> Answer | None:
         for _ in range(2):
             try:
                 if self._connection is None:
                     self._connection = connect(self._url)
-                answer = ask(self._connection)
+                cursor = self._connection.execute(statement, {**self._names, **values})
+                found = cursor.fetchall() if cursor.description else []
             except driver().OperationalError:
                 self.close()
                 continue
             self._heard = time.monotonic()
-            return answer
+            return found
         return None
