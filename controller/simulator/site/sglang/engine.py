@@ -9,6 +9,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from .peers import ranks_of_a_node
 from .process_tree import kill_process_tree
 from .scheduler import run_detokenizer, run_scheduler
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 def local_ranks(fields: dict[str, Any]) -> range:
     """Return the tensor-parallel ranks of this node (``_calculate_rank_ranges`` without pipeline parallelism)."""
-    count = fields["tp_size"] // fields["nnodes"]
+    count = ranks_of_a_node(fields)
     return range(count * fields["node_rank"], count * (fields["node_rank"] + 1))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import selectors
+import select
 import signal
 import socket
 import threading
@@ -20,8 +20,6 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .log import Log
     from .node import Node
 
@@ -43,6 +41,11 @@ class DistStoreError(RuntimeError):
 
 
 DistNetworkError.__module__ = DistStoreError.__module__ = "torch.distributed"
+
+
+def ranks_of_a_node(fields: dict[str, Any]) -> int:
+    """Return how many tensor-parallel ranks each node has, by resolved ``ServerArgs``."""
+    return int(fields["tp_size"] // fields["nnodes"])
 
 
 def split_address(text: str) -> tuple[str, int]:
@@ -159,20 +162,10 @@ def _closed(address: tuple[str, int]) -> RuntimeError:
 def _first_lost(connections: list[socket.socket]) -> tuple[str, int] | None:
     """Return the address of the rank that is gone once a connection ends or rank 0 says so; None at a shutdown."""
     addresses = {connection: connection.getpeername()[:2] for connection in connections}
-    with selectors.DefaultSelector() as selector:
-        for connection in connections:
-            selector.register(connection, selectors.EVENT_READ)
-        connection = _socket_of(selector.select)
+    connection = select.select(connections, [], [])[0][0]
     told = b""
     with contextlib.suppress(OSError):
         told = connection.recv(256)
     if told == _SHUTDOWN:
         return None
     return split_address(told.decode("ascii").split("\n", 1)[0]) if told else addresses[connection]
-
-
-def _socket_of(select: Callable[[], list[tuple[selectors.SelectorKey, int]]]) -> socket.socket:
-    while True:
-        for key, _ in select():
-            if isinstance(key.fileobj, socket.socket):
-                return key.fileobj

@@ -12,6 +12,7 @@ from .decoding import DecodeLoop
 from .gpu_memory import GpuMemory
 from .log import Log
 from .node import Node
+from .peers import ranks_of_a_node
 from .process_title import die_with_parent, set_process_title
 from .startup import Startup
 
@@ -46,7 +47,7 @@ def run_scheduler(  # noqa: PLR0917 - arguments of a process travel as a tuple
     _become(title, launcher, node.faults.orphans)
     log = Log(rank if fields["tp_size"] > 1 else None)
     try:
-        gpu = _gpu(node, fields["base_gpu_id"] + rank % (fields["tp_size"] // fields["nnodes"]))
+        gpu = _gpu(node, fields["base_gpu_id"] + rank % ranks_of_a_node(fields))
         memory = GpuMemory(node.gpu_dir, gpu["index"], gpu["memory_total_mib"])
         startup = Startup(fields, node, rank, memory, log)
         connection.send({"status": "started"})

@@ -17,7 +17,7 @@ from .collective import Collective
 from .context_length import effective_context_length, read_config, text_config
 from .failures import OutOfMemoryError, raise_crash
 from .gpu_memory import used_by_others
-from .peers import Peers
+from .peers import Peers, ranks_of_a_node
 from .resolution import captured_batch_sizes
 from .shards import progress_lines, weight_files
 
@@ -46,7 +46,7 @@ class Startup:
         self._fields = fields
         self._node = node
         self._rank = rank
-        self._local_rank = rank % (fields["tp_size"] // fields["nnodes"])
+        self._local_rank = rank % ranks_of_a_node(fields)
         self._collective = Collective(os.getppid())
         self.peers = Peers(fields, node, rank, log)
         self._memory = memory
@@ -151,7 +151,7 @@ class Startup:
     def _foreign_memory(self) -> list[int]:
         """Return what others hold of each GPU of this launch; its own ranks hold nothing before they all start."""
         first = self._fields["base_gpu_id"]
-        gpus = self._node.gpus[first : first + self._fields["tp_size"] // self._fields["nnodes"]]
+        gpus = self._node.gpus[first : first + ranks_of_a_node(self._fields)]
         return [used_by_others(self._node.gpu_dir / f"gpu{gpu['index']}") for gpu in gpus]
 
     def _check_balance(self) -> None:
