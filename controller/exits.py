@@ -60,12 +60,6 @@ class LockedError(ControllerError):
     exit_code = Exit.LOCKED
 
 
-class InterruptedSweepError(ControllerError):
-    """The sweep was interrupted and can be resumed."""
-
-    exit_code = Exit.INTERRUPTED
-
-
 class JournalError(ControllerError):
     """The journal cannot be written or read."""
 

@@ -141,8 +141,7 @@ def run_fleet(request: FleetRequest, options: Options | None, console: Console) 
         return folder, resumed_fleet_sweep(context, sharing).run()
     if request.join is not None and sharing is not None:
         return folder, joined_fleet_sweep(context, sharing, request.join).run()
-    if options is None:
-        raise InputError("nothing to compare: give --steps (for example --steps 2,3), --adaptive or --arm.")
+    assert options is not None  # noqa: S101 - only a sweep that is resumed or joined has none
     if options.aa:
         raise InputError("--aa measures the noise floor of one host; choose it with --limit instead of --hosts.")
     plan, workload = new_plan(sharing.options(options) if sharing else options, targets[0])
