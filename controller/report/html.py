@@ -33,7 +33,7 @@ from controller.report.summary import fault_sentences, level_details, verdict_li
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.analysis.result import ArmAnalysis, Interval, LevelAnalysis
+    from controller.analysis.result import ArmAnalysis, Interval, LevelAnalysis, SweepAnalysis
     from controller.report.charts.shapes import Drawing
     from controller.report.facts import CellFacts, SweepFacts
 
@@ -66,7 +66,7 @@ def html_report(facts: SweepFacts, *, directory: Path) -> str:
         faults=fault_sentences(facts.analysis),
         verdicts=verdict_lines(facts.analysis),
         warnings=warning_sentences(facts.analysis),
-        levels=[_level(level, facts, pictures) for level in (facts.analysis.levels if facts.analysis else ())],
+        levels=_levels(facts.analysis, pictures),
         phases=pictures.phases(),
         failed=[_failed(cell, prefix) for cell in facts.failed],
         columns=columns(facts),
@@ -115,9 +115,8 @@ class _Pictures:
             "narrow": self._markup(inline_svg(narrow, "narrow", titles=False)),
         }
 
-    def throughput(self, level: LevelAnalysis) -> dict[str, str] | None:
+    def throughput(self, level: LevelAnalysis, confidence: float) -> dict[str, str] | None:
         """Return throughput by arm."""
-        confidence = self._facts.analysis.confidence if self._facts.analysis else 0.95
         return self._both(
             f"throughput-{level.concurrency}",
             "Throughput by arm",
@@ -177,17 +176,22 @@ class _Pictures:
         )
 
 
-def _level(level: LevelAnalysis, facts: SweepFacts, pictures: _Pictures) -> dict[str, Any]:
-    """Return one concurrency."""
-    return {
-        "concurrency": level.concurrency,
-        "arms": [_arm(arm, pictures.styles[arm.arm][0]) for arm in level.arms],
-        "sentences": level_details(level, facts.analysis.margin if facts.analysis else 0.0),
-        "throughput": pictures.throughput(level),
-        "plane": pictures.plane(level),
-        "positions": pictures.positions(level),
-        "order": pictures.order(level),
-    }
+def _levels(analysis: SweepAnalysis | None, pictures: _Pictures) -> list[dict[str, Any]]:
+    """Return each concurrency; none before anything has been measured."""
+    if analysis is None:
+        return []
+    return [
+        {
+            "concurrency": level.concurrency,
+            "arms": [_arm(arm, pictures.styles[arm.arm][0]) for arm in level.arms],
+            "sentences": level_details(level, analysis.margin),
+            "throughput": pictures.throughput(level, analysis.confidence),
+            "plane": pictures.plane(level),
+            "positions": pictures.positions(level),
+            "order": pictures.order(level),
+        }
+        for level in analysis.levels
+    ]
 
 
 def _arm(arm: ArmAnalysis, ink: str) -> dict[str, Any]:

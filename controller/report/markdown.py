@@ -16,7 +16,7 @@ from controller.report.summary import fault_sentences, level_details, verdict_li
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from controller.analysis.result import LevelAnalysis
+    from controller.analysis.result import LevelAnalysis, SweepAnalysis
     from controller.report.facts import CellFacts, SweepFacts
 
 ARM_HEADINGS = ("arm", "verdict", "launches", "tok/s", "S", "L", "L*", "C ms")
@@ -37,7 +37,7 @@ def markdown_report(facts: SweepFacts, *, figure: str | None) -> str:
         if figure:
             parts.append(f"![Throughput by arm, every launch, intervals over launches]({figure})")
         for level in facts.analysis.levels:
-            parts += _level(level, facts)
+            parts += _level(level, facts.analysis, simulated=facts.simulated)
     if facts.failed:
         parts.append("## Failed launches")
         parts += [_failed(cell) for cell in facts.failed]
@@ -52,9 +52,8 @@ def markdown_report(facts: SweepFacts, *, figure: str | None) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _level(level: LevelAnalysis, facts: SweepFacts) -> list[str]:
-    note = ", simulated" if facts.simulated else ""
-    confidence = facts.analysis.confidence if facts.analysis else 0.95
+def _level(level: LevelAnalysis, analysis: SweepAnalysis, *, simulated: bool) -> list[str]:
+    note = ", simulated" if simulated else ""
     rows = [
         (
             arm.arm,
@@ -69,9 +68,9 @@ def _level(level: LevelAnalysis, facts: SweepFacts) -> list[str]:
         for arm in level.arms
     ]
     return [
-        f"## Concurrency {level.concurrency}{note} ({confidence:.0%} intervals over launches)",
+        f"## Concurrency {level.concurrency}{note} ({analysis.confidence:.0%} intervals over launches)",
         _table(ARM_HEADINGS, rows),
-        _list(level_details(level, facts.analysis.margin if facts.analysis else 0.0)),
+        _list(level_details(level, analysis.margin)),
     ]
 
 
