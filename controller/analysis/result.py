@@ -27,6 +27,10 @@ class Verdict(enum.StrEnum):
     FAILED = "FAILED"  # no launch of the arm completed
 
 
+WITHOUT_FIGURES = frozenset({Verdict.INVALID, Verdict.FAILED})
+"""Verdicts on an arm whose figures are missing or mean nothing."""
+
+
 class RecommendationStatus(enum.StrEnum):
     """How much stands behind a recommendation."""
 

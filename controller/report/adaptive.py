@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.analysis.result import Verdict
+from controller.analysis.result import WITHOUT_FIGURES, Verdict
 
 if TYPE_CHECKING:
     from controller.analysis.result import ArmAnalysis, SweepAnalysis
 
-UNUSABLE = frozenset({Verdict.INVALID, Verdict.FAILED})
 Config = dict[str, dict[str, list[int]]]
 
 
@@ -53,7 +52,7 @@ def adaptive_sentence(analysis: SweepAnalysis | None) -> str:
 
 def _usable(arm: ArmAnalysis) -> bool:
     """Return whether an arm has a step count of its own and figures that mean something."""
-    return arm.steps is not None and not arm.adaptive and not arm.is_baseline and arm.verdict not in UNUSABLE
+    return arm.steps is not None and not arm.adaptive and not arm.is_baseline and arm.verdict not in WITHOUT_FIGURES
 
 
 def _candidates(arms: list[ArmAnalysis]) -> list[int]:

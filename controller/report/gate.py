@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.analysis.result import RecommendationStatus, Verdict
+from controller.analysis.result import WITHOUT_FIGURES, RecommendationStatus, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -17,8 +17,6 @@ WORDS = {
     "undecided": frozenset({Verdict.UNDECIDED, Verdict.UNCONFIRMED}),
     "pays": frozenset({Verdict.PAYS}),
 }
-ALWAYS = frozenset({Verdict.INVALID, Verdict.FAILED})
-"""A gate that cannot see does not open: a fault, or an arm without a measurement, fails every gate."""
 
 
 def gate_objections(
@@ -36,7 +34,8 @@ def gate_objections(
     if analysis is None:
         yield "the gate says no: nothing has been measured."
         return
-    unwanted = ALWAYS.union(*(WORDS[word] for word in words))
+    # A gate that cannot see does not open: a fault, or an arm without a measurement, fails every gate.
+    unwanted = WITHOUT_FIGURES.union(*(WORDS[word] for word in words))
     seen: set[str] = set()
     for level in analysis.levels:
         for arm in level.arms:

@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING
 
 from controller.analysis.prediction import prediction_interval
-from controller.analysis.result import Verdict
+from controller.analysis.result import WITHOUT_FIGURES
 from controller.exits import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from controller.analysis.result import ArmAnalysis, LevelAnalysis, SweepAnalysis
 
 FEWEST_LAUNCHES = 3
-UNUSABLE = frozenset({Verdict.INVALID, Verdict.FAILED})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ def _arm(level: LevelAnalysis, name: str | None) -> ArmAnalysis:
         raise InputError(
             f"--arm {wanted}: the sweep has no such arm at concurrency {level.concurrency} ({known})."
         ) from None
-    if found.verdict in UNUSABLE:
+    if found.verdict in WITHOUT_FIGURES:
         raise InputError(f"arm {wanted} is {found.verdict} ({found.reason}): its figures are no thresholds.")
     return found
 
