@@ -7,16 +7,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from controller.redaction import redact
-from controller.sweep.files import JOURNAL
 from controller.sweep.results import analyse, read_sweep
 from controller.sweep.state import CellState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from controller.analysis.result import SweepAnalysis
-    from controller.journal import Record
     from controller.plan import Plan
     from controller.sweep.state import CellHistory
 
@@ -83,14 +81,12 @@ def collect(directory: Path) -> SweepFacts:
         JournalError: the journal is damaged.
     """
     plan, state = read_sweep(directory)
-    journal = directory / JOURNAL
-    servers = _last_servers(_launch_records(journal) if journal.exists() else ())
     measured = any(history.state in (CellState.DONE, CellState.FAILED) for history in state.cells.values())
     cells = []
     for cell in plan.cells:
         history = state.cell(cell.cell_id)
         failure = redact(dict(history.failure or {})) if history.state is CellState.FAILED else {}
-        record = servers.get(cell.cell_id, {})
+        record = state.servers.get(cell.cell_id, {})
         cells.append(
             CellFacts(
                 cell_id=cell.cell_id,
@@ -117,7 +113,7 @@ def collect(directory: Path) -> SweepFacts:
         header=redact({key: value for key, value in (state.header or {}).items() if key != "plan"}),
         analysis=analyse(plan, state) if measured else None,
         cells=tuple(cells),
-        identity=redact(next((record["identity"] for record in servers.values() if record.get("identity")), {})),
+        identity=redact(next((record["identity"] for record in state.servers.values() if record.get("identity")), {})),
         directory=directory,
     )
 
@@ -130,24 +126,6 @@ def phase_seconds(phases: Iterable[Mapping[str, Any]]) -> dict[str, float]:
         if isinstance(start, int | float) and isinstance(end, int | float) and end >= start:
             name = str(phase.get("name"))
             found[name] = found.get(name, 0.0) + end - start
-    return found
-
-
-def _launch_records(journal: Path) -> Iterator[Record]:
-    """Yield the records about servers and cells; those of requests, nearly all of the bytes, are not parsed again."""
-    for line in journal.read_bytes().split(b"\n")[:-1]:
-        if line.startswith((b'{"kind":"server"', b'{"kind":"cell"')):
-            yield json.loads(line)
-
-
-def _last_servers(records: Iterable[Record]) -> dict[str, Record]:
-    """Return the last record of a server that came up, by cell."""
-    found: dict[str, Record] = {}
-    for record in records:
-        if record.get("kind") == "server":
-            found[str(record.get("cell"))] = record
-        elif record.get("kind") == "cell" and record.get("state") == CellState.LAUNCHING.value:
-            found.pop(str(record.get("cell")), None)
     return found
 
 

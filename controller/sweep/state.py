@@ -84,6 +84,8 @@ class SweepState:
     cells: dict[str, CellHistory] = field(default_factory=dict)
     ended: str | None = None
     hosts: dict[str, HostState] = field(default_factory=dict)
+    servers: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By cell, the whole record of the server that its latest attempt brought up; oldest first."""
     superseded: list[Superseded] = field(default_factory=list)
     """Launches of blocks that another host did anew; their records stay in the journal."""
     finished_blocks: dict[int, str] = field(default_factory=dict)
@@ -163,6 +165,7 @@ def _cell(state: SweepState, record: Mapping[str, Any]) -> None:
         history.failure, history.launch, history.server, history.requests = None, None, None, []
         history.gpu, history.foreign, history.generation = None, [], len(state.accepted)
         state.host(history.host).stopped, state.ended = False, None
+        state.servers.pop(record["cell"], None)
     elif history.state is CellState.FAILED:
         history.failure = record.get("failure")
     elif history.state is CellState.DONE:
@@ -174,6 +177,7 @@ def _cell(state: SweepState, record: Mapping[str, Any]) -> None:
 def _server(state: SweepState, record: Mapping[str, Any]) -> None:
     history = state.cell(record["cell"])
     history.launch, history.server, history.url = record.get("launch"), record.get("info"), record.get("url")
+    state.servers[record["cell"]] = record
     host = state.host(state.host_of(record))
     host.last_launch, host.last_launch_cell = record.get("launch"), record["cell"]
     host.last_launch_attempt = history.attempt
