@@ -19,21 +19,16 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_command 
     run_bounded,
 )
 
+from tests.unit.plugins.programs import program
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def program(directory: Path, body: str) -> str:
-    path = directory / "program"
-    path.write_text(f"#!/bin/sh\n{body}\n")
-    path.chmod(0o755)
-    return str(path)
-
-
 def test_output_and_status_come_back(tmp_path: Path) -> None:
-    result = run_bounded([program(tmp_path, "echo out; echo '  two   words ' >&2; exit 3")], 10)
+    result = run_bounded([program(tmp_path / "program", "echo out; echo '  two   words ' >&2; exit 3")], 10)
     assert (result.returncode, result.stdout, result.words()) == (3, "out\n", "two words")
-    assert run_bounded([program(tmp_path, "true")], 10).words() == "(no output)"
+    assert run_bounded([program(tmp_path / "program", "true")], 10).words() == "(no output)"
 
 
 def test_a_missing_program_is_an_error(tmp_path: Path) -> None:
@@ -44,13 +39,13 @@ def test_a_missing_program_is_an_error(tmp_path: Path) -> None:
 def test_a_hanging_program_and_its_children_are_ended_in_time(tmp_path: Path) -> None:
     started = time.monotonic()
     with pytest.raises(CommandTimeoutError, match=r"gave no answer within 0\.2 s"):
-        run_bounded([program(tmp_path, "sleep 60 & sleep 60")], 0.2)
+        run_bounded([program(tmp_path / "program", "sleep 60 & sleep 60")], 0.2)
     assert time.monotonic() - started < 2
 
 
 def test_nvidia_smi_answers(tmp_path: Path) -> None:
     body = 'case "$1" in *gpu=*) echo "0, GPU-1, 00000000:01:00.0, 4, 97887";; *) echo "GPU-1, 17, python3, 4";; esac'
-    smi = NvidiaSmi(program(tmp_path, body), 10)
+    smi = NvidiaSmi(program(tmp_path / "program", body), 10)
     assert [gpu.used_mib for gpu in smi.gpus()] == [4]
     assert [app.pid for app in smi.compute_apps()] == [17]
 
@@ -67,7 +62,7 @@ def test_nvidia_smi_answers(tmp_path: Path) -> None:
     ],
 )
 def test_nvidia_smi_that_fails_ends_in_its_own_words(tmp_path: Path, body: str, words: str) -> None:
-    smi = NvidiaSmi(program(tmp_path, body), 0.3)
+    smi = NvidiaSmi(program(tmp_path / "program", body), 0.3)
     for ask in (smi.gpus, smi.compute_apps):
         with pytest.raises(GpuError, match=words) as caught:
             ask()
@@ -80,7 +75,7 @@ def test_nvidia_smi_missing_or_without_gpus(tmp_path: Path) -> None:
     with pytest.raises(GpuError, match="cannot be started"):
         NvidiaSmi(str(tmp_path / "none"), 1).gpus()
     with pytest.raises(GpuError, match="shows no GPU"):
-        NvidiaSmi(program(tmp_path, "true"), 5).gpus()
+        NvidiaSmi(program(tmp_path / "program", "true"), 5).gpus()
 
 
 PCT = """
@@ -100,7 +95,7 @@ esac
 
 
 def test_container(tmp_path: Path) -> None:
-    pct = program(tmp_path, PCT)
+    pct = program(tmp_path / "program", PCT)
     guest = Container(pct, 129, 5)
     assert guest.is_running()
     assert not Container(pct, 130, 5).is_running()

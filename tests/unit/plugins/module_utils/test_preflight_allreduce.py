@@ -13,6 +13,8 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils import preflight
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.preflight_allreduce import GLOO, check_allreduce
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.python_site import answer_mark
 
+from tests.unit.plugins.programs import python_program
+
 ANSWER = {
     "world": 2,
     "backend": "nccl",
@@ -64,12 +66,6 @@ def destroy_process_group():
 """
 
 
-def program(path: Path, source: str) -> str:
-    path.write_text(f"#!{sys.executable}\n{source}\n")
-    path.chmod(0o755)
-    return str(path)
-
-
 @pytest.mark.parametrize(
     ("source", "limit_s", "ok", "words"),
     [
@@ -88,20 +84,20 @@ def program(path: Path, source: str) -> str:
     ],
 )
 def test_verdict(tmp_path: Path, source: str, limit_s: float, ok: bool | None, words: str) -> None:
-    check = check_allreduce(program(tmp_path / "python", source), 2, {"NCCL_ALGO": "Ring"}, limit_s)
+    check = check_allreduce(python_program(tmp_path / "python", source), 2, {"NCCL_ALGO": "Ring"}, limit_s)
     assert check.ok is ok
     assert words in check.detail
 
 
 def test_bandwidth_on_the_bus_of_eight(tmp_path: Path) -> None:
     source = PRINT.replace('\\"world\\": 2', '\\"world\\": 8')
-    check = check_allreduce(program(tmp_path / "python", source), 2, {}, 30)
+    check = check_allreduce(python_program(tmp_path / "python", source), 2, {}, 30)
     # 64 MiB / 0.5 ms, and that times 2 * 7 / 8.
     assert "(134.2 GB/s, 234.9 GB/s on the bus)" in check.detail
 
 
 def test_peers_are_not_at_fault_when_there_were_none(tmp_path: Path) -> None:
-    check = check_allreduce(program(tmp_path / "python", HANG), 2, {"NCCL_P2P_DISABLE": 1}, 1)
+    check = check_allreduce(python_program(tmp_path / "python", HANG), 2, {"NCCL_P2P_DISABLE": 1}, 1)
     assert check.detail.endswith("did not end within 1 s (NCCL_P2P_DISABLE=1)")
     assert "peer copies are not at fault" in check.remedy
     assert check.runbook == "docs/runbooks/p2p-hang.md"
@@ -109,7 +105,7 @@ def test_peers_are_not_at_fault_when_there_were_none(tmp_path: Path) -> None:
 
 def test_ranks_that_have_answered_need_not_leave(tmp_path: Path) -> None:
     begin = time.monotonic()
-    assert check_allreduce(program(tmp_path / "python", f"{PRINT}\n{HANG}"), 2, {}, 1).ok
+    assert check_allreduce(python_program(tmp_path / "python", f"{PRINT}\n{HANG}"), 2, {}, 1).ok
     assert time.monotonic() - begin < 10
 
 
@@ -120,7 +116,7 @@ def test_every_rank_is_ended_with_what_it_started(tmp_path: Path) -> None:
         f"pathlib.Path({str(tmp_path)!r}, os.environ['RANK']).write_text(str(child.pid))\n"
         "time.sleep(60)"
     )
-    check_allreduce(program(tmp_path / "python", source), 2, {"NCCL_P2P_DISABLE": "1"}, 1)
+    check_allreduce(python_program(tmp_path / "python", source), 2, {"NCCL_P2P_DISABLE": "1"}, 1)
     children = [int((tmp_path / rank).read_text()) for rank in "01"]
     deadline = time.monotonic() + 5
     while any(_lives(child) for child in children) and time.monotonic() < deadline:
@@ -140,7 +136,7 @@ def test_the_environment_is_the_servers(tmp_path: Path, monkeypatch: pytest.Monk
     shown = tmp_path / "shown"
     source = f"import json, os\nopen({str(shown)!r}, 'w').write(json.dumps(dict(os.environ)))\n{PRINT}"
     given = {"NCCL_ALGO": "Ring", "NCCL_CUMEM_ENABLE": "1", "LD_LIBRARY_PATH": "/cuda", "NCCL_IB_DISABLE": 1}
-    check_allreduce(program(tmp_path / "python", source), 2, given, 30)
+    check_allreduce(python_program(tmp_path / "python", source), 2, given, 30)
     seen = json.loads(shown.read_text())
     assert {name: value for name, value in seen.items() if name.startswith("NCCL_")} == {
         "NCCL_ALGO": "Ring",

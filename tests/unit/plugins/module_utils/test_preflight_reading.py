@@ -16,6 +16,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils import preflight
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_table import ProcessTable
 
 from tests.unit.plugins import draft_models as models
+from tests.unit.plugins.programs import python_program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,12 +28,6 @@ def write(path: Path, text: str | bytes = "") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
-
-
-def program(path: Path, source: str) -> str:
-    write(path, f"#!{sys.executable}\n{source}")
-    path.chmod(0o755)
-    return str(path)
 
 
 def pci_config(*, redirects: bool, size: int = 4096) -> bytes:
@@ -79,14 +74,16 @@ def test_driver(tmp_path: Path) -> None:
     write(tmp_path / "proc/driver/nvidia/version", text)
     write(tmp_path / "usr/lib64/libnvidia-ml.so.580.95.05")
     (tmp_path / "usr/lib64/libnvidia-ml.so.1").symlink_to("libnvidia-ml.so.580.95.05")
-    smi = program(tmp_path / "smi", "import sys\nprint('12.0' if 'compute_cap' in sys.argv[1] else '0, [N/A], 5, 0')")
+    smi = python_program(
+        tmp_path / "smi", "import sys\nprint('12.0' if 'compute_cap' in sys.argv[1] else '0, [N/A], 5, 0')"
+    )
     facts = read_driver.read_driver(smi, 5, str(tmp_path))
     assert (facts.module, facts.library) == ("580.95.05", "580.95.05")
     assert facts.gpus == [{"index": "0", "mig": "[N/A]", "driver": "5", "ecc": "0", "capability": "12.0"}]
     assert read_driver.capability_of(facts) == (12, 0)
-    broken = program(tmp_path / "broken", "import sys\nsys.exit('Driver/library version mismatch')")
+    broken = python_program(tmp_path / "broken", "import sys\nsys.exit('Driver/library version mismatch')")
     assert "mismatch" in read_driver.read_driver(broken, 5, str(tmp_path)).smi_error
-    old = program(tmp_path / "old", "import sys\nsys.exit(2) if 'cap' in sys.argv[1] else print('0, a, 5, 0')")
+    old = python_program(tmp_path / "old", "import sys\nsys.exit(2) if 'cap' in sys.argv[1] else print('0, a, 5, 0')")
     assert read_driver.capability_of(read_driver.read_driver(old, 5)) is None
     (tmp_path / "usr/lib64/libnvidia-ml.so.1").unlink()
     write(tmp_path / "usr/lib64/libnvidia-ml.so.1")
@@ -96,7 +93,7 @@ def test_driver(tmp_path: Path) -> None:
 def test_kernel_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert read_driver.read_kernel_log(5) is None
-    program(tmp_path / "journalctl", "print('from the journal')")
+    python_program(tmp_path / "journalctl", "print('from the journal')")
     assert read_driver.read_kernel_log(5) == "from the journal\n"
 
 
@@ -164,7 +161,7 @@ def test_packages(tmp_path: Path) -> None:
     assert "pytest" in packages.versions
     assert read_packages.ask_flags("/no/such/python", 5) is None
     assert read_packages.ask_flags(sys.executable, 30) is None
-    python = program(tmp_path / "python", "print('options:\\n  --model-path P\\n  --new-flag')")
+    python = python_program(tmp_path / "python", "print('options:\\n  --model-path P\\n  --new-flag')")
     assert read_packages.ask_flags(python, 30) == frozenset({"--model-path", "--new-flag"})
 
 

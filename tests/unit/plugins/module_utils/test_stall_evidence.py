@@ -17,6 +17,8 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.stall_evidence i
     summary,
 )
 
+from tests.unit.plugins.programs import program
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -28,10 +30,10 @@ SPINNING = "0, 100, 92.50, 600.00, 71000\n1, 99, 88.10, 600.00, 71000\n"
 @pytest.fixture
 def scheduler(tmp_path: Path) -> Iterator[ProcessFacts]:
     """A process with the name of a scheduler, whose interpreter lies in a directory of its own."""
-    program = tmp_path / "bin" / "sglang::scheduler_TP0"
-    program.parent.mkdir()
-    program.symlink_to("/bin/sleep")
-    process = subprocess.Popen([program, "60"])
+    named = tmp_path / "bin" / "sglang::scheduler_TP0"
+    named.parent.mkdir()
+    named.symlink_to("/bin/sleep")
+    process = subprocess.Popen([named, "60"])
     table = ProcessTable()
     command_line = Path(f"/proc/{process.pid}/cmdline")
     while True:
@@ -45,12 +47,6 @@ def scheduler(tmp_path: Path) -> Iterator[ProcessFacts]:
     process.wait()
 
 
-def script(path: Path, body: str) -> str:
-    path.write_text(f"#!/bin/sh\n{body}\n")
-    path.chmod(0o755)
-    return str(path)
-
-
 def test_gpus_of_a_driver_that_says_everything() -> None:
     gpus = parse_gpus(SPINNING + "garbage\n2, [N/A], [N/A], [N/A], 5\n")
     assert [gpu["index"] for gpu in gpus] == [0.0, 1.0, 2.0]
@@ -62,8 +58,8 @@ def test_gpus_of_a_driver_that_says_everything() -> None:
 
 
 def test_evidence_of_a_process(scheduler: ProcessFacts, tmp_path: Path) -> None:
-    smi = script(tmp_path / "smi", f"printf '{SPINNING}'")
-    script(tmp_path / "bin" / "py-spy", "echo Thread $4")
+    smi = program(tmp_path / "smi", f"printf '{SPINNING}'")
+    program(tmp_path / "bin" / "py-spy", "echo Thread $4")
     evidence = collect([scheduler], ProcessTable(), smi)
     process = evidence["processes"][0]
     assert (process["pid"], process["state"], process["threads_in_d_state"]) == (scheduler.pid, "S", 0)
@@ -88,7 +84,7 @@ def test_a_stopped_process_is_told(scheduler: ProcessFacts) -> None:
 def test_every_scheduler_is_looked_into(
     scheduler: ProcessFacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script(tmp_path / "bin" / "py-spy", "echo Thread $4")
+    program(tmp_path / "bin" / "py-spy", "echo Thread $4")
     assert collect([scheduler, scheduler], ProcessTable(), "")["stack"] == [f"Thread {scheduler.pid}"] * 2
     monkeypatch.setattr(stall_evidence, "STACKS_TIME_S", -1.0)
     evidence = collect([scheduler, scheduler], ProcessTable(), "")
@@ -104,7 +100,7 @@ def test_a_tool_that_does_not_help(
 ) -> None:
     monkeypatch.setattr(stall_evidence, "COMMAND_TIMEOUT_S", 0.5)
     monkeypatch.setenv("PATH", "/nowhere")
-    evidence = collect([scheduler], ProcessTable(), script(tmp_path / "smi", f"PATH=/bin:/usr/bin; {body}"))
+    evidence = collect([scheduler], ProcessTable(), program(tmp_path / "smi", f"PATH=/bin:/usr/bin; {body}"))
     assert evidence["gpus"] == []
     assert note in evidence["notes"][0]
     assert evidence["notes"][1] == "py-spy is not installed"
@@ -122,7 +118,7 @@ def test_nobody_to_look_into(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     # A process that is gone has no Python to look beside: what the PATH has is taken.
     monkeypatch.setenv("PATH", str(tmp_path))
     assert stall_evidence._py_spy(2**30) is None
-    found = script(tmp_path / "py-spy", "exit 0")
+    found = program(tmp_path / "py-spy", "exit 0")
     assert stall_evidence._py_spy(2**30) == found
 
 

@@ -19,17 +19,13 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.node_identity im
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.process_table import ProcessTable
 from ansible_collections.sglang_ops.eagle3.plugins.modules import launch_conditions as module
 
+from tests.unit.plugins.programs import program
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROW = "0, 2430, 46, 87.40, 77824, 0x0000000000000000\n1, 900, 95, [N/A], 77824, 0x0000000000000048\n"
 IDLE = "0, 180, 34, 14.85, 77824, 0x0000000000000001\n1, 180, 34, 14.85, 79872, 0x0000000000000001\n"
-
-
-def program(path: Path, body: str) -> str:
-    path.write_text(f"#!/bin/sh\n{body}\n")
-    path.chmod(0o755)
-    return str(path)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_errors impor
 from ansible_collections.sglang_ops.eagle3.plugins.modules import preflight_info
 
 from tests.unit.plugins import draft_models as models
-from tests.unit.plugins.module_utils.test_preflight_reading import program
+from tests.unit.plugins.programs import python_program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ class FakeModule:
 
 
 def parameters(folder: Path, **changes: Any) -> dict[str, Any]:
-    python = program(
+    python = python_program(
         folder / "python",
         "import json, sys\n"
         "if '-m' in sys.argv: print('options:\\n  --model-path P\\n  --tp-size N'); sys.exit()\n"
@@ -111,7 +111,7 @@ def test_host_with_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         "print('12.0' if 'compute_cap' in query else '0, G, 00000000:01:00.0, 5, 97887' if 'uuid' in query "
         "else '0, [N/A], 580.1, 0')\n"
     )
-    smi = program(tmp_path / "nvidia-smi", source)
+    smi = python_program(tmp_path / "nvidia-smi", source)
     params = parameters(tmp_path, scope="host", nvidia_smi=smi, ownership="session")
     rows = by_name(preflight_info.run(params))
     assert rows["gpu-memory-free"]["detail"] == "1 GPUs are free"
