@@ -85,8 +85,10 @@ def test_the_archive_has_roles_modules_and_playbooks_and_no_more(collection: Col
     assert not [member.name for member in members if member.issym() or member.islnk()]
     assert not [name for name in files if "__pycache__" in name or name.endswith(".pyc")]
     for folder in ("roles", "playbooks", "plugins"):
-        here = subprocess.run(["git", "ls-files", folder], cwd=REPOSITORY, capture_output=True, text=True, check=False)
-        assert set(here.stdout.split()) <= files
+        paths = (path for path in (REPOSITORY / folder).rglob("*") if path.is_file() and path.suffix != ".pyc")
+        here = {str(path.relative_to(REPOSITORY)) for path in paths}
+        assert here
+        assert here <= files
     assert collection.archive.stat().st_size < LARGEST
 
 

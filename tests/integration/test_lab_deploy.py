@@ -111,6 +111,7 @@ def test_a_second_deployment_changes_nothing_and_a_changed_variable_restarts_the
     assert play("deploy").return_code == 0
     first = main_pid(container)
     again = play("deploy")
+    assert again.return_code == 0, again.output
     assert not [task.task for task in again.tasks if task.result.get("changed")]
     assert main_pid(container) == first
     assert play("deploy", sglang_server_environment={"NCCL_DEBUG": "INFO"}).return_code == 0

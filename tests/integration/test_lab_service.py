@@ -78,6 +78,7 @@ def test_the_unprivileged_user_runs_an_environment_that_it_can_read(
     assert shell(container, "stat --format=%U:%a /etc/sglang/sglang.env") == "root:600"
     assert "HOME=/var/lib/sglang\n" in shell(container, f"tr '\\0' '\\n' </proc/{pid}/environ") + "\n"
     again = play("deploy", **variables)
+    assert again.return_code == 0, again.output
     assert not [task.task for task in again.tasks if task.result.get("changed")]
     assert unit_property(container, "MainPID") == pid
     assert play("restart", **variables).return_code == 0
@@ -194,7 +195,9 @@ def test_a_launch_that_dies_leaves_no_restart_loop_and_its_own_log(
     assert cleaned.return_code == 0, cleaned.output
     assert unit_property(container, "ActiveState") == "inactive"
     assert shell(container, "systemctl list-units --failed --no-legend --plain sglang.service") == ""
-    assert not [task.task for task in play("clean").tasks if task.result.get("changed")]
+    again = play("clean")
+    assert again.return_code == 0, again.output
+    assert not [task.task for task in again.tasks if task.result.get("changed")]
 
 
 def test_looking_at_a_dead_launch_leaves_the_unit_to_systemd(

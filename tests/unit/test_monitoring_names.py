@@ -95,7 +95,9 @@ def test_the_dashboard_is_whole() -> None:
 
 
 def test_every_alert_says_what_it_is_what_to_do_and_where_to_read_on() -> None:
-    for block in ALERTS.split("- alert: ")[1:]:
+    blocks = ALERTS.split("- alert: ")[1:]
+    assert len(blocks) == ALERTS.count("runbook_url:") > 0
+    for block in blocks:
         name = block.split("\n", 1)[0]
         assert re.search(r"severity: (critical|warning)\n", block), name
         assert re.search(r"summary: .+\.\n", block), name

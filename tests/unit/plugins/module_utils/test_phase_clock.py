@@ -79,7 +79,9 @@ def test_a_file_that_is_no_good_is_as_none(tmp_path: Path, text: str) -> None:
 
 
 def test_a_directory_that_cannot_be_written_costs_the_estimate_only(tmp_path: Path) -> None:
-    PhaseHistory(str(tmp_path / "none" / "there")).add("k", "a", START)
+    there = str(tmp_path / "none" / "there")
+    PhaseHistory(there).add("k", "a", START)
+    assert PhaseHistory(there).eta_s("k", [Phase("starting", 0.0)], 1.0) is None
 
 
 def test_key_of_what_is_not_known() -> None:

@@ -161,6 +161,7 @@ def test_names_in_the_plane_cover_no_launch(tmp_path: FilePath, width: float) ->
         names = [shape for shape in plane.shapes if isinstance(shape, Text) and shape.words.startswith("steps-")]
         marks = [shape for shape in plane.shapes if isinstance(shape, Mark) and shape.title]
         assert len(names) == 2
+        assert sum("-steps-" in mark.title for mark in marks) == 6
         for name in names:
             for mark in marks:
                 beside = abs(mark.x - name.x) > 3.4 * len(name.words) + mark.size
