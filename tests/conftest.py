@@ -1,4 +1,7 @@
-"""In CI a skip is a failure: what tests need is installed there, so whatever is skipped has not been tested."""
+"""What holds for all tests: no time limit on one example, and in CI no skip.
+
+What tests need is installed in CI, so whatever is skipped there has not been tested.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,23 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
 MAY_SKIP = ("CONTROLLER_FAULTS=all", "freezer")
 """Words in the reasons of skips that nothing to be installed can help: slow on purpose, or not of this kernel."""
+
+
+# A busy machine is slow, and in a fresh clone the first text that is drawn costs seconds (a table of all characters).
+settings.register_profile(
+    "any-machine",
+    settings.get_profile(settings.get_current_profile_name()),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("any-machine")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -35,7 +35,7 @@ def test_what_is_appended_is_read_back(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=60)
 @given(cut=st.integers(0, 200))
 def test_a_journal_cut_anywhere_loses_at_most_its_last_record(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "journal.jsonl"

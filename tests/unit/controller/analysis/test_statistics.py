@@ -5,7 +5,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -32,7 +32,6 @@ def test_student(degrees: int) -> None:
     assert t_tail(1.7, degrees) == pytest.approx(stats.t.sf(1.7, degrees))
 
 
-@settings(deadline=None)
 @given(VALUES)
 def test_mean_interval_is_the_one_of_scipy(values: list[float]) -> None:
     found = mean_interval(values, 0.95)
@@ -57,7 +56,6 @@ def test_absurdly_wide_intervals_stay_numbers() -> None:
     assert found.high == math.inf
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(1, 100), st.floats(1, 100)), min_size=2, max_size=10), st.floats(0.1, 10))
 def test_jackknife_scales(pairs: list[tuple[float, float]], unit: float) -> None:
     tops, bottoms = zip(*pairs, strict=True)
@@ -88,7 +86,6 @@ def test_smallest_sign_flip_p() -> None:
     assert sign_flip_p([0.1] * 20) < 1e-4
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-50, 50), min_size=1, max_size=9))
 def test_sign_flip_is_exact(values: list[int]) -> None:
     sums = [
@@ -100,7 +97,6 @@ def test_sign_flip_is_exact(values: list[int]) -> None:
     assert sign_flip_p([-float(value) for value in values]) == pytest.approx(expected)
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
 def test_holm(p_values: list[float]) -> None:
     adjusted = holm(p_values)

@@ -242,4 +242,4 @@ class Fleet(RuleBasedStateMachine):
 
 
 TestFleet = Fleet.TestCase
-TestFleet.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestFleet.settings = settings(max_examples=80, stateful_step_count=40)

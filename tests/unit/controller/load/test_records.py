@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.load.meta import read_meta
@@ -31,13 +31,11 @@ RECORDS = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(RECORDS)
 def test_json_and_back(record: RequestRecord) -> None:
     assert RequestRecord.from_json(json.loads(json.dumps(record.to_json()))) == record
 
 
-@settings(deadline=None)
 @given(RECORDS)
 def test_keys_of_newer_versions_are_ignored(record: RequestRecord) -> None:
     assert RequestRecord.from_json({**record.to_json(), "new": 1}) == record
@@ -93,7 +91,6 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(["completion_tokens", "spec_verify_ct", "spec_accept_histogram", "finish_reason"]), JSON

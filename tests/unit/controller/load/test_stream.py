@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.load.stream import EventStream
@@ -31,7 +31,6 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 WIRE = b"".join(part for part in answer(9) if isinstance(part, bytes))
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, len(WIRE)), max_size=30))
 def test_how_the_bytes_are_cut_does_not_matter(places: list[int]) -> None:
     stream = feed(cut(WIRE, places))
@@ -45,7 +44,6 @@ def test_how_the_bytes_are_cut_does_not_matter(places: list[int]) -> None:
     assert b'"completion_tokens": 9' in result.last_event
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=400))
 def test_garbage_never_raises(data: bytes) -> None:
     feed([data], close=True)

@@ -41,7 +41,6 @@ def test_no_field_of_a_template_is_left() -> None:
         assert "{" + field + "}" not in text
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(1, 16), min_size=1, max_size=3, unique=True),
     st.integers(1, 4),
