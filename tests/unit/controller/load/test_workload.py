@@ -5,7 +5,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.load.chat_format import FORMATS, ChatFormatError, chat_format
