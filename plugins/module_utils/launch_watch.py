@@ -131,10 +131,10 @@ class LaunchWatch:
         self.schedulers = set(schedulers or ())
         record = target.record
         # Systemd's record is made anew at each look, from what the clock says now: the first look's is the launch's.
-        self.started_at = record.started_at if started_at is None else started_at
+        began_at = record.started_at if started_at is None else started_at
         same_boot = record.boot_id == table.boot_id()
-        self.clock = LaunchClock(self.started_at, record.start_ticks if same_boot else 0)
-        self.tracker = PhaseTracker(self.started_at, speculative=options.speculative)
+        self.clock = LaunchClock(began_at, record.start_ticks if same_boot else 0)
+        self.tracker = PhaseTracker(began_at, speculative=options.speculative)
         self.log = LogFollower(Path(record.log_file), self.tracker, self.clock)
         self._table = table
         self._probe = HealthProbe(options)
@@ -152,7 +152,7 @@ class LaunchWatch:
     def log_silent_s(self) -> float:
         """Seconds since the log grew; since the launch when there is no log yet."""
         grew_at = self.clock.unstepped(self.log.modified_at or 0.0)
-        return max(0.0, self.clock.now_epoch_s - max(grew_at, self.started_at))
+        return max(0.0, self.clock.now_epoch_s - max(grew_at, self.clock.started_at))
 
     def run(self) -> Observation:
         """Watch until the server is ready or lost, the phase changes, or the slice is over."""

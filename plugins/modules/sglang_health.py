@@ -457,7 +457,7 @@ def observe(parameters: Dict[str, Any], table: ProcessTable, *, check_mode: bool
     observation = watch.run()
     observation.warnings += oddities(watch)
     if not check_mode:
-        memory.keep(watch.tracker.phase, watch.schedulers, watch.started_at)
+        memory.keep(watch.tracker.phase, watch.schedulers, watch.clock.started_at)
     result = report(parameters, watch, observation, table)
     result["eta_s"], result["phase_left_s"] = estimate(parameters, watch, result, keep=not check_mode)
     return result, observation.warnings
