@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controller.exits import JournalError
 from controller.playbooks import OWNER_VARIABLE, discard_private_data
-from controller.process import boot_id, command_line, end, start_ticks, with_environment
+from controller.process import boot_id, command_line, end, is_running, start_ticks, with_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 NAME = "running.json"
@@ -100,13 +100,14 @@ def find(directory: Path) -> Leftover | None:
 
 def alive(note: Mapping[str, Any]) -> bool:
     """Return whether the controller that wrote the note still runs."""
-    pid, ticks = note.get("pid"), note.get("start_ticks")
-    return _of_this_boot(note) and isinstance(pid, int) and ticks is not None and start_ticks(pid) == ticks
+    return _still_runs(note, note)
 
 
-def _of_this_boot(note: Mapping[str, Any]) -> bool:
-    """Return whether numbers of processes in the note mean anything; notes of earlier versions do not say."""
-    return str(note.get("boot_id", boot_id())) == boot_id()
+def _still_runs(process: object, note: Mapping[str, Any]) -> bool:
+    """Return whether a process of the note (its id and start time) still runs."""
+    if not isinstance(process, Mapping) or not isinstance(pid := process.get("pid"), int):
+        return False
+    return is_running(pid, process.get("start_ticks"), str(note.get("boot_id", "")))
 
 
 def finish(leftover: Leftover) -> list[int]:
@@ -120,11 +121,9 @@ def finish(leftover: Leftover) -> list[int]:
 
 def _processes(directory: Path, note: Mapping[str, Any]) -> dict[int, int]:
     found: dict[int, int] = {}
-    child = note.get("child")
-    if isinstance(child, dict) and isinstance(child.get("pid"), int) and _of_this_boot(note):
-        ticks = start_ticks(child["pid"])
-        if ticks is not None and ticks == child.get("start_ticks"):
-            found[child["pid"]] = ticks
+    child: Any = note.get("child")
+    if _still_runs(child, note):
+        found[child["pid"]] = child["start_ticks"]
     for pid in with_environment(OWNER_VARIABLE, str(directory.resolve())):
         words = command_line(pid)
         ticks = start_ticks(pid)
