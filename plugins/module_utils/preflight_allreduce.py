@@ -154,13 +154,11 @@ class _Rank:
 def _wait(running: List[_Rank], limit_s: float) -> None:
     """Until all have ended, one has failed and the others had time to say why, or the time is up."""
     deadline = time.monotonic() + limit_s
-    graced = False
     while time.monotonic() < deadline:
         states = [one.process.poll() for one in running]
         if all(state is not None for state in states):
             return
-        if any(states) and not graced:
-            graced = True
+        if any(states):
             deadline = min(deadline, time.monotonic() + GRACE_S)
         time.sleep(_POLL_S)
 
