@@ -14,6 +14,7 @@ from controller.fleet.leases import Alone
 from controller.fleet.ports import BlockEnded, DoBlock, Ended, Leave, Left, Lost, Opened, Refused, Said
 from controller.fleet.schedule import Schedule
 from controller.journal import Journal, read_journal
+from controller.sweep.entries import record_abandoned
 from controller.sweep.files import JOURNAL
 from controller.sweep.interrupt import Interrupts
 from controller.sweep.state import CellState, SweepState, fold
@@ -234,14 +235,7 @@ class FleetSweep:
             mine = self.state.cell(cell_id)
             mine.attempt = max(mine.attempt, history.attempt)
             if history.host == host and history.state.unfinished:
-                self._journal.append(
-                    "cell",
-                    cell=cell_id,
-                    attempt=history.attempt,
-                    host=host,
-                    state=CellState.ABANDONED.value,
-                    reason="host lost",
-                )
+                record_abandoned(self._journal, cell_id, history.attempt, "host lost", host=host)
 
     def _drop(self, number: int, reason: str) -> None:
         """What was measured of a block counts no more; a host that is at work on it must not go on."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from controller.redaction import redact
+from controller.sweep.state import CellState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from controller.journal import Journal
     from controller.plan import Cell
     from controller.playbooks import PlaybookRun
-    from controller.sweep.state import CellState
 
 
 def record_cell(journal: Journal, cell: Cell, attempt: int, state: CellState, **fields: object) -> None:
@@ -21,6 +21,11 @@ def record_cell(journal: Journal, cell: Cell, attempt: int, state: CellState, **
     journal.append(
         "cell", cell=cell.cell_id, arm=cell.arm, block=cell.block, attempt=attempt, state=state.value, **fields
     )
+
+
+def record_abandoned(journal: Journal, cell_id: str, attempt: int, reason: str, **fields: object) -> None:
+    """Close the launch of a controller or a host that can no longer do so itself."""
+    journal.append("cell", cell=cell_id, attempt=attempt, state=CellState.ABANDONED.value, reason=reason, **fields)
 
 
 def record_playbook(journal: Journal, played: PlaybookRun, cell_id: str, attempt: int) -> None:

@@ -10,6 +10,7 @@ from controller.journal import Journal
 from controller.paths import display
 from controller.plan import cell_json
 from controller.sweep.ending import SweepEnd, keep_noise
+from controller.sweep.entries import record_abandoned
 from controller.sweep.files import JOURNAL, PLAN, PROMPTS
 from controller.sweep.interrupt import Interrupts
 from controller.sweep.session import HostSession
@@ -150,13 +151,7 @@ def begin_journal(
         journal.append("sweep", sweep_id=plan.sweep_id, plan=plan.as_json(), **header)
         return
     for cell_id in state.unfinished():
-        journal.append(
-            "cell",
-            cell=cell_id,
-            attempt=state.cell(cell_id).attempt,
-            state=CellState.ABANDONED.value,
-            reason="controller died",
-        )
+        record_abandoned(journal, cell_id, state.cell(cell_id).attempt, "controller died")
     repeated = [cell.cell_id for cell in pending]
     reused = [cell.cell_id for cell in plan.cells if cell.cell_id not in repeated]
     journal.append("resumed", reused=reused, repeated=repeated, **header)
