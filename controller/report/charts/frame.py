@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.report.charts.scale import nice_step, tick_text
-from controller.report.charts.shapes import Line, Path, Shape, Text
+from controller.report.charts.scale import nice_step, spread, tick_text
+from controller.report.charts.shapes import Line, Mark, Path, Shape, Text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from controller.report.charts.scale import Scale
 
 SMALL = 12.0
@@ -40,6 +42,25 @@ def y_axis(scale: Scale, x: float, right: float, words: str, *, about: int = 5) 
         ]
     shapes.append(Line(x, scale.start, x, scale.end, "quiet"))
     shapes.append(Text(4, min(scale.start, scale.end) - 12, words, "quiet", SMALL))
+    return shapes
+
+
+def side_labels(
+    labels: Sequence[tuple[float, tuple[str, str], str, bool]], x: float, top: float, bottom: float
+) -> list[Shape]:
+    """Return the names of lines at their ends, moved apart between ``top`` and ``bottom``.
+
+    Args:
+        labels: Wanted height, style (ink, form), words, and whether it is the name of an arm or a note beside it.
+        x: Where the labels begin.
+        top: Smallest height.
+        bottom: Largest height.
+    """
+    shapes: list[Shape] = []
+    places = spread([label[0] for label in labels], 15, top, bottom)
+    for place, (_, (ink, form), words, name) in zip(places, labels, strict=True):
+        shapes.append(Mark(x + 12, place, form, ink, 4))
+        shapes.append(Text(x + 22, place + 4, words, "ink" if name else "quiet", SMALL, bold=name))
     return shapes
 
 

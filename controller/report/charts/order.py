@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.report.charts.frame import SMALL, x_axis, y_axis
-from controller.report.charts.scale import Scale, span, spread
-from controller.report.charts.shapes import Box, Drawing, Mark, Path, Shape, Text
+from controller.report.charts.frame import side_labels, x_axis, y_axis
+from controller.report.charts.scale import Scale, span
+from controller.report.charts.shapes import Box, Drawing, Mark, Path, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ def order_chart(
     shapes: list[Shape] = list(_stripes(cells, x, y))
     shapes += x_axis(x, y.start, y.start, f"launch, in order (stripes: blocks){suffix}", about=min(6, last + 1))
     shapes += y_axis(y, LEFT, right, "tok/s of one stream")
-    ends: list[tuple[float, str]] = []
+    ends: list[tuple[float, tuple[str, str], str, bool]] = []
     for arm in level.arms:
         if not arm.points:
             continue
@@ -50,15 +50,13 @@ def order_chart(
             Mark(*place, form, ink, 4.5, point.confirmation, f"{point.cell_id}: {point.tokens_per_s:.1f} tok/s")
             for place, point in zip(places, ordered, strict=True)
         ]
-        ends.append((places[-1][1], arm.arm))
+        ends.append((places[-1][1], (ink, form), arm.arm, True))
     shapes += [
         Mark(x(cell.order + 1), y.start - 9, "cross", "bad", 4.5, title=f"{cell.cell_id} failed: {cell.failure_class}")
         for cell in cells
         if cell.failure_class
     ]
-    for place, (_, name) in zip(spread([end[0] for end in ends], 15, TOP, y.start), ends, strict=True):
-        ink, form = styles[name]
-        shapes += [Mark(right + 12, place, form, ink, 4), Text(right + 22, place + 4, name, "ink", SMALL, bold=True)]
+    shapes += side_labels(ends, right, TOP, y.start)
     failed = [cell.cell_id for cell in cells if cell.failure_class]
     return Drawing(
         width,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.report.charts.frame import SMALL, y_axis
-from controller.report.charts.scale import Scale, spread
+from controller.report.charts.frame import SMALL, side_labels, y_axis
+from controller.report.charts.scale import Scale
 from controller.report.charts.shapes import Drawing, Line, Mark, Path, Shape, Text
 from controller.report.numbers import plain
 
@@ -38,17 +38,14 @@ def positions_chart(
     shapes.append(
         Text((LEFT + right) / 2, y.start + 34, f"position of the draft token{suffix}", "quiet", SMALL, "middle")
     )
-    labels: list[tuple[float, str, str, bool]] = []
+    labels: list[tuple[float, tuple[str, str], str, bool]] = []
     for arm in arms:
-        shapes += _arm(arm, styles[arm.arm], x, y)
-        labels.append((y(arm.acceptance_by_position[-1]), arm.arm, arm.arm, True))
+        style = styles[arm.arm]
+        shapes += _arm(arm, style, x, y)
+        labels.append((y(arm.acceptance_by_position[-1]), style, arm.arm, True))
         if arm.needed_acceptance is not None:
-            labels.append((y(arm.needed_acceptance), arm.arm, f"needs {plain(arm.needed_acceptance)}", False))
-    places = spread([label[0] for label in labels], 15, TOP, y.start)
-    for place, (_, arm_name, words, bold) in zip(places, labels, strict=True):
-        ink, form = styles[arm_name]
-        shapes.append(Mark(right + 12, place, form, ink, 4))
-        shapes.append(Text(right + 22, place + 4, words, "ink" if bold else "quiet", SMALL, bold=bold))
+            labels.append((y(arm.needed_acceptance), style, f"needs {plain(arm.needed_acceptance)}", False))
+    shapes += side_labels(labels, right, TOP, y.start)
     return Drawing(
         width,
         height,
