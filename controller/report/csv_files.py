@@ -6,8 +6,9 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.sglang_log import PHASES
+
 from controller.redaction import redact
-from controller.report.charts.phases import PHASES
 from controller.report.rows import columns, launch_rows
 
 if TYPE_CHECKING:
