@@ -27,7 +27,6 @@ from controller.sweep.measuring import time_scale_of
 from controller.sweep.prepare import frozen_workload
 from controller.sweep.results import analyse, launches, read_sweep
 from controller.sweep.settings import extra_vars
-from controller.sweep.state import CellState, SweepState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from controller.load.workload import Workload
     from controller.plan import Plan
     from controller.sweep.ports import LoadGenerator
+    from controller.sweep.state import SweepState
 
 OF_THE_SWEEP = ("sglang_server_log_file", "sglang_server_owner", "sglang_server_restart")
 """What a sweep adds to every launch for its own sake."""
@@ -189,7 +189,7 @@ def read_evidence(directory: Path, target: Target, asked: str | None, *, force: 
     names = [arm.name for arm in plan.arms]
     if asked is not None and asked not in names:
         raise InputError(f"--arm {asked}: the sweep in {display(directory)} has {', '.join(names)}.")
-    if not any(state.cell(cell.cell_id).state in (CellState.DONE, CellState.FAILED) for cell in plan.cells):
+    if not state.has_results:
         raise InputError(f"the sweep in {display(directory)} has measured nothing yet.")
     workload = frozen_workload(plan, directory)
     analysis = analyse(plan, state)
@@ -211,7 +211,7 @@ def read_evidence(directory: Path, target: Target, asked: str | None, *, force: 
 
 
 def _unfinished(directory: Path, plan: Plan, state: SweepState) -> Iterator[str]:
-    left = sum(state.cell(cell.cell_id).state not in (CellState.DONE, CellState.FAILED) for cell in plan.cells)
+    left = sum(not state.cell(cell.cell_id).state.has_result for cell in plan.cells)
     if left:
         yield (
             f"The sweep is not finished: {left} of {len(plan.cells)} launches are missing; go on with "

@@ -31,8 +31,7 @@ def show_sweep(directory: Path, *, as_json: bool, sentences: Sequence[str] = (),
         JournalError: its journal is damaged.
     """
     plan, state = read_sweep(directory)
-    measured = any(history.state in (CellState.DONE, CellState.FAILED) for history in state.cells.values())
-    analysis = analyse(plan, state) if measured else None
+    analysis = analyse(plan, state) if state.has_results else None
     if as_json:
         document: dict[str, Any] = {
             "schema": SCHEMA,

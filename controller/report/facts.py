@@ -81,7 +81,6 @@ def collect(directory: Path) -> SweepFacts:
         JournalError: the journal is damaged.
     """
     plan, state = read_sweep(directory)
-    measured = any(history.state in (CellState.DONE, CellState.FAILED) for history in state.cells.values())
     cells = []
     for cell in plan.cells:
         history = state.cell(cell.cell_id)
@@ -111,7 +110,7 @@ def collect(directory: Path) -> SweepFacts:
     return SweepFacts(
         plan=plan,
         header=redact({key: value for key, value in (state.header or {}).items() if key != "plan"}),
-        analysis=analyse(plan, state) if measured else None,
+        analysis=analyse(plan, state) if state.has_results else None,
         cells=tuple(cells),
         identity=redact(next((record["identity"] for record in state.servers.values() if record.get("identity")), {})),
         directory=directory,

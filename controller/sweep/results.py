@@ -50,7 +50,7 @@ def launches(plan: Plan, state: SweepState) -> list[Launch]:
     several = len(state.measured_hosts) > 1
     for cell in plan.cells:
         history = state.cell(cell.cell_id)
-        if history.state not in (CellState.DONE, CellState.FAILED):
+        if not history.state.has_result:
             continue
         arm = plan.arm(cell.arm)
         found.append(

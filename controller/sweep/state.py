@@ -31,6 +31,11 @@ class CellState(StrEnum):
         """Whether the controller was still at work on the cell when it last wrote."""
         return self in (CellState.LAUNCHING, CellState.READY, CellState.MEASURING)
 
+    @property
+    def has_result(self) -> bool:
+        """Whether the launch came to a result, good or bad; an abandoned one says nothing."""
+        return self in (CellState.DONE, CellState.FAILED)
+
 
 @dataclass(slots=True)
 class CellHistory:
@@ -114,6 +119,11 @@ class SweepState:
     def stopped(self) -> bool:
         """Whether no host may still run a server of the sweep."""
         return all(host.stopped for host in self.hosts.values())
+
+    @property
+    def has_results(self) -> bool:
+        """Whether there is anything to analyse: a cell that was measured, or one that failed."""
+        return any(history.state.has_result for history in self.cells.values())
 
     @property
     def configuration(self) -> Configuration:
