@@ -328,6 +328,11 @@ class SweepAnalysis:
     verdict_confidence: float | None = None
 
     @property
+    def baseline(self) -> str | None:
+        """Name of the arm that the others are compared with; None when the sweep has none."""
+        return next((level.baseline for level in self.levels if level.baseline), None)
+
+    @property
     def faults(self) -> tuple[Flag, ...]:
         """The flags that make figures meaningless."""
         return tuple(flag for flag in self.flags if flag.fault)

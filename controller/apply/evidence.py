@@ -73,11 +73,6 @@ class Evidence:
     workload: Workload
     choice: Choice
 
-    @property
-    def baseline(self) -> str | None:
-        """Name of the arm without speculation; None when the sweep has none."""
-        return _baseline(self.analysis)
-
     def change(self, target: Target, host_vars: HostVars, *, forced: bool) -> Change:
         """Return what is to be deployed: every variable that the launches of the arm had in common.
 
@@ -128,7 +123,7 @@ class Evidence:
                 for one in launches(self.plan, self.state)
                 if not self.plan.hosts or self.state.cell(one.cell_id).host == target.host
             ],
-            baseline=self.baseline,
+            baseline=self.analysis.baseline,
             confidence=self.analysis.confidence,
             margin=self.analysis.margin,
             outputs_must_agree=not any(arm.outputs is not None and arm.outputs.differs for arm in arms),
@@ -200,8 +195,7 @@ def read_evidence(directory: Path, target: Target, asked: str | None, *, force: 
         raise InputError(f"--force needs --arm here: the sweep names no arm to deploy ({', '.join(names)}).")
     if objections and not force:
         again = "--arm NAME --force" if choice.arm is None else "--force"
-        baseline = _baseline(analysis)
-        way_out = f" To serve without speculation: --arm {baseline}." if baseline else ""
+        way_out = f" To serve without speculation: --arm {analysis.baseline}." if analysis.baseline else ""
         raise RefusedError(
             f"not deployed, nothing was changed: {' '.join(objections)}{way_out} To deploy it all the same: {again}."
         )
@@ -217,10 +211,6 @@ def _unfinished(directory: Path, plan: Plan, state: SweepState) -> Iterator[str]
             f"The sweep is not finished: {left} of {len(plan.cells)} launches are missing; go on with "
             f"python -m controller sweep --resume {display(directory)}."
         )
-
-
-def _baseline(analysis: SweepAnalysis) -> str | None:
-    return next((level.baseline for level in analysis.levels if level.baseline), None)
 
 
 def _figures(arm: ArmAnalysis, concurrency: int, margin: float) -> Iterator[str]:

@@ -116,7 +116,7 @@ def _target_of_the_sweep(directory: Path, inventory: Path | None, limit: str | N
 def _nothing_to_do(evidence: Evidence, target: Target, *, as_json: bool) -> int:
     sentence = (
         f"Nothing was changed. {evidence.choice.no_change} To serve without speculation: "
-        f"python -m controller apply {display(evidence.directory)} --arm {evidence.baseline or 'baseline'}"
+        f"python -m controller apply {display(evidence.directory)} --arm {evidence.analysis.baseline or 'baseline'}"
     )
     if as_json:
         _show_document(target, "unchanged", sentence, Exit.OK)

@@ -80,7 +80,7 @@ def main_figures(facts: SweepFacts) -> list[tuple[str, Drawing]]:
     analysis = facts.analysis
     if analysis is None:
         return []
-    styles = arm_styles([arm.name for arm in facts.plan.arms], analysis.levels[0].baseline)
+    styles = arm_styles([arm.name for arm in facts.plan.arms], analysis.baseline)
     several = len(analysis.levels) > 1
     return [
         (

@@ -98,8 +98,8 @@ class _Pictures:
     def __init__(self, facts: SweepFacts, markup: Callable[[str], str]) -> None:
         self._facts = facts
         self._markup = markup
-        baselines = [level.baseline for level in facts.analysis.levels] if facts.analysis else []
-        self.styles = arm_styles([arm.name for arm in facts.plan.arms], next(iter(baselines), None))
+        baseline = facts.analysis.baseline if facts.analysis else None
+        self.styles = arm_styles([arm.name for arm in facts.plan.arms], baseline)
 
     def _both(
         self, name: str, heading: str, note: str, draw: Callable[[float], Drawing | None]

@@ -44,7 +44,7 @@ def next_launches(plan: Plan, state: SweepState) -> Growth | None:
     if plan.aa or any(cell.confirmation for cell in plan.cells):
         return None
     analysis = analyse(plan, state)
-    baseline = next((level.baseline for level in analysis.levels if level.baseline), None)
+    baseline = analysis.baseline
     if baseline is None:
         return None
     blocks = max(cell.block for cell in plan.cells)
