@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from controller.exits import ControllerError
 from controller.paths import display
+from controller.report.formats import FORMATS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +34,7 @@ def keep_report(directory: Path) -> str:
 
 def _write(directory: Path) -> str:
     from controller.report.facts import collect  # noqa: PLC0415 - imports scipy: only the end of a sweep needs it
-    from controller.report.files import FORMATS, write_report  # noqa: PLC0415
+    from controller.report.files import write_report  # noqa: PLC0415
 
     facts = collect(directory)
     if facts.analysis is None:

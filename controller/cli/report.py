@@ -10,9 +10,9 @@ from controller.cli.options import debug_option, json_option
 from controller.cli.show import show_sweep
 from controller.exits import Exit, InputError
 from controller.paths import display
+from controller.report.formats import FORMATS
 
 GATES = ("hurts", "undecided", "equal", "pays")
-FORMATS = ("html", "markdown", "csv", "svg", "png", "adaptive")
 
 
 @click.command()

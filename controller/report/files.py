@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from controller.report.charts.shapes import Drawing
     from controller.report.facts import SweepFacts
 
-FORMATS = ("html", "markdown", "csv", "svg", "png", "adaptive")
 FIGURE_WIDTH = 900.0
 ADAPTIVE = "adaptive.json"
 

@@ -13,7 +13,8 @@ import pytest
 from controller.exits import InputError
 from controller.report.csv_files import cells_csv, requests_csv
 from controller.report.facts import collect
-from controller.report.files import FORMATS, write_report
+from controller.report.files import write_report
+from controller.report.formats import FORMATS
 from controller.report.html import html_report
 from controller.report.markdown import markdown_report
 from tests.unit.controller.report.sample import BASELINE, EVIL, FASTER, SLOWER, story, write_sweep

@@ -6,7 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 from controller.report.facts import collect
-from controller.report.files import FORMATS, write_report
+from controller.report.files import write_report
+from controller.report.formats import FORMATS
 from controller.report.sentences import sweep_sentences
 from tests.unit.controller.report.sample import BASELINE, SLOWER, write_sweep
 
