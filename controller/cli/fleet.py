@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from controller.sweep.ending import SweepEnd
-    from controller.sweep.prepare import Options
+    from controller.sweep.options import Options
 
 FLEET_OPTIONS = (
     click.option(

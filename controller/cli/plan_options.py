@@ -14,7 +14,7 @@ from controller.cli.options import whole_numbers
 from controller.exits import InputError
 from controller.load.chat_format import FORMATS
 from controller.plan import DEFAULT_MARGIN
-from controller.sweep.prepare import DEFAULT_BLOCKS, DEFAULT_WORKLOAD, SIMULATED_BLOCKS, Options
+from controller.sweep.options import DEFAULT_BLOCKS, DEFAULT_WORKLOAD, SIMULATED_BLOCKS, Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,13 +16,12 @@ from controller.cli.plan_options import plan_options, read_options
 from controller.exits import Exit, InputError
 from controller.paths import REPOSITORY, default_sweep_directory, display
 from controller.plan import Plan
-from controller.playbooks import Playbooks
 from controller.sweep.files import PLAN
-from controller.sweep.prepare import Context, Options, new_plan, new_sweep, resumed_sweep
 from controller.sweep.settings import PREPARING, draft_model, extra_vars
 
 if TYPE_CHECKING:
     from controller.inventory import Target
+    from controller.sweep.options import Options
 
 
 @click.command()
@@ -84,8 +83,6 @@ def sweep(
     Exit codes: 0 done, 1 a cell failed, 2 bad input, 3 target or Ansible failed, 4 locked, 5 interrupted, 6 journal not
     writable.
     """
-    from controller.cli.progress import make_watcher  # noqa: PLC0415 - a dry run shows no progress
-
     del keep_going
     if accept_changes and resume is None and hosts is None:
         raise InputError("--accept-changes goes with --resume: a new sweep has nothing that could have changed.")
@@ -109,6 +106,9 @@ def sweep(
     if fleet is not None:
         folder, end = run_fleet(fleet, options, Console(stderr=True))
     else:
+        from controller.cli.progress import make_watcher  # noqa: PLC0415 - a dry run shows no progress
+        from controller.sweep.prepare import Context, new_plan, new_sweep, resumed_sweep  # noqa: PLC0415 - nor launches
+
         target = find_target(inventory, limit, create=True, alone=True)
         folder = resume or directory or default_sweep_directory()
         with make_watcher(Console(stderr=True), plain=plain or as_json) as watcher:
@@ -177,6 +177,9 @@ def _resumed_target(resume: Path, inventory: Path | None, limit: str | None) -> 
 
 
 def _show_plan(options: Options, target: Target, *, as_json: bool) -> int:
+    from controller.playbooks import Playbooks  # noqa: PLC0415 - help and completion are answered without them
+    from controller.sweep.prepare import new_plan  # noqa: PLC0415
+
     decided, _ = new_plan(options, target)
     playbooks = Playbooks(target)
     cells = [

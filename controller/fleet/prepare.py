@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from controller.inventory import Target
     from controller.load.workload import Workload
     from controller.plan import Plan
-    from controller.sweep.prepare import Options
+    from controller.sweep.options import Options
 
 
 @dataclass(frozen=True, slots=True)

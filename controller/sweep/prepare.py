@@ -19,13 +19,14 @@ from controller.keys import read_keys
 from controller.load.workload import Workload, WorkloadError
 from controller.load.workload import load as load_workload
 from controller.paths import display, make_private
-from controller.plan import DEFAULT_MARGIN, Plan, schedule
+from controller.plan import Plan, schedule
 from controller.playbooks import Playbooks
 from controller.redaction import redact
 from controller.sweep.files import JOURNAL, PLAN, PROMPTS
 from controller.sweep.http_load import HttpLoad
 from controller.sweep.leftovers import RunningNote
 from controller.sweep.noise import known as known_noise
+from controller.sweep.options import DEFAULT_BLOCKS, SIMULATED_BLOCKS
 from controller.sweep.results import read_sweep
 from controller.sweep.state import SweepState
 from controller.sweep.sweep import Sweep
@@ -34,43 +35,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from controller.arms import Arm
     from controller.inventory import Target
+    from controller.sweep.options import Options
     from controller.sweep.ports import Watcher
 
-DEFAULT_WORKLOAD = "mixed"
-DEFAULT_BLOCKS = 5
-SIMULATED_BLOCKS = 3
-"""Enough for a first look at the simulated node in two minutes."""
 LEAST_RUNNING_REQUESTS = 16
 BUDGET_BLOCKS = 4
 """With a budget and no --max-blocks the stop rule may go up to this many times --blocks."""
 GIVEN_NOISE = "--aa-noise"
 """Where a noise floor comes from that was not measured but given."""
 REPORTED_PACKAGES = ("ansible-core", "ansible-runner", "httpx")
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What ``sweep`` and ``plan`` were asked for."""
-
-    arms: Sequence[Arm]
-    blocks: int | None
-    repeats: int
-    seed: int
-    workload: str
-    output_tokens: int | None
-    concurrency: Sequence[int]
-    prompts_per_run: int | None
-    max_running_requests: int | None
-    cuda_graph_max_bs: int | None
-    max_blocks: int | None = None
-    budget_s: float | None = None
-    confirm_blocks: int = 0
-    margin: float = DEFAULT_MARGIN
-    aa_noise: float | None = None
-    aa: bool = False
-    chat_format: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,6 +189,16 @@ def test_help_imports_neither_ansible_nor_numbers() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_help_of_a_sweep_imports_nothing_that_launches_or_measures() -> None:
+    code = (
+        "import sys\nfrom controller.cli import main\nmain(['sweep', '--help'])\n"
+        "heavy = {'ansible_runner', 'numpy', 'httpx', 'asyncio', 'filelock', 'controller.sweep.prepare'}\n"
+        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_help_answers_at_once() -> None:
     """In processor time, so that a busy machine does not matter."""
 
