@@ -13,9 +13,9 @@ from rich.console import Console
 from controller.apply.errors import RefusedError
 from controller.cli.deployment_progress import deployment_watcher
 from controller.cli.deployments import SCHEMA, make_deployer, rollback_command, show_end
-from controller.cli.options import debug_option, find_target, json_option, target_options
+from controller.cli.options import debug_option, find_target, inventory_of, json_option, target_options
 from controller.exits import Exit, InputError
-from controller.paths import SIMULATOR_INVENTORY, display
+from controller.paths import display
 from controller.redaction import redact
 
 if TYPE_CHECKING:
@@ -108,9 +108,8 @@ def _target_of_the_sweep(directory: Path, inventory: Path | None, limit: str | N
     if not directory.is_dir():
         raise InputError(f"{directory} is not a directory; give the directory of a sweep.")
     plan, _ = read_sweep(directory)
-    if inventory is None and Path(plan.inventory) != SIMULATOR_INVENTORY:
-        inventory = Path(plan.inventory)
-    return inventory, limit or (None if plan.hosts else plan.limit)  # of a fleet, one at a time: --limit says which
+    measured = None if plan.hosts else plan.limit  # of a fleet, one at a time: --limit says which
+    return inventory_of(plan, inventory), limit or measured
 
 
 def _nothing_to_do(evidence: Evidence, target: Target, *, as_json: bool) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from controller.cli.options import inventory_of
 from controller.exits import InputError
 from controller.inventory import Target, default_inventory, read_fleet, refuse_several_machines
 from controller.paths import default_sweep_directory
@@ -17,6 +17,7 @@ from controller.sweep.files import PLAN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from rich.console import Console
 
@@ -95,8 +96,8 @@ def fleet_targets(request: FleetRequest) -> list[Target]:
         InputError: the inventory is no good, or a host runs its model together with others.
     """
     inventory = request.inventory
-    if inventory is None and request.resume is not None:
-        inventory = Path(Plan.read(request.resume / PLAN).inventory)
+    if request.resume is not None:
+        inventory = inventory_of(Plan.read(request.resume / PLAN), inventory)
     if inventory is None:
         from controller.cli.simulated import ensure_node  # noqa: PLC0415 - only the simulated default needs it
 

@@ -9,9 +9,12 @@ import click
 
 from controller.exits import InputError
 from controller.inventory import Target, default_inventory, read_target
+from controller.paths import SIMULATOR_INVENTORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from controller.plan import Plan
 
 
 def target_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,6 +53,15 @@ def find_target(inventory: Path | None, limit: str | None, *, create: bool, alon
 
         ensure_node()
     return read_target(default_inventory(), limit, alone=alone)
+
+
+def inventory_of(plan: Plan, given: Path | None) -> Path | None:
+    """Return the inventory for more work on a sweep: the given one, else the one that it began with.
+
+    None stands for the default, as without ``--inventory``: its simulated node is made again when it is gone.
+    """
+    began_with = Path(plan.inventory)
+    return began_with if given is None and began_with != SIMULATOR_INVENTORY else given
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 
 from controller.cli.fleet import FleetRequest, check_sharing, fleet_hosts, fleet_options, fleet_targets, run_fleet
-from controller.cli.options import debug_option, find_target, json_option, target_options
+from controller.cli.options import debug_option, find_target, inventory_of, json_option, target_options
 from controller.cli.plan_options import plan_options, read_options
 from controller.exits import Exit, InputError
 from controller.paths import REPOSITORY, default_sweep_directory, display
@@ -167,13 +167,11 @@ def _refuse_with_resume(directory: Path | None, arguments: dict[str, Any]) -> No
 
 
 def _resumed_target(resume: Path, inventory: Path | None, limit: str | None) -> tuple[Path | None, str | None]:
-    """Return the inventory that the sweep was started with, unless another is given."""
+    """Return the inventory and the host that the sweep was started with, unless others are given."""
     if not resume.is_dir():
         raise InputError(f"--resume {resume}: there is no such directory.")
     old = Plan.read(resume / PLAN)
-    if inventory is None and not old.simulated:
-        inventory = Path(old.inventory)
-    return inventory, limit or old.limit
+    return inventory_of(old, inventory), limit or old.limit
 
 
 def _show_plan(options: Options, target: Target, *, as_json: bool) -> int:

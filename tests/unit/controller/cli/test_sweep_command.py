@@ -82,6 +82,15 @@ def test_a_resumed_sweep_says_what_it_reuses(
     assert len(playbooks.restarts) == 3
 
 
+def test_a_sweep_of_a_simulated_node_of_ones_own_is_resumed_on_that_node(
+    inventory: str, playbooks: FakePlaybooks, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sweep(inventory, "--steps", "3", "--blocks", "1", "--dir", "one") == Exit.OK
+    assert cli.main(["sweep", "--resume", "one"]) == Exit.OK, capsys.readouterr().err
+    assert "2 finished cells are reused" in capsys.readouterr().err
+    assert len(playbooks.restarts) == 2
+
+
 def test_a_sweep_directory_is_not_used_twice(
     inventory: str, playbooks: FakePlaybooks, capsys: pytest.CaptureFixture[str]
 ) -> None:
