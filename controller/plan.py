@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from controller.arms import Arm
 from controller.exits import InputError, JournalError
 from controller.launch_order import balanced_orders
+from controller.private_file import write_private
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -116,10 +117,7 @@ class Plan:
             JournalError: the file cannot be written.
         """
         try:
-            temporary = path.with_suffix(".tmp")
-            temporary.touch(mode=0o600)
-            temporary.write_text(json.dumps(self.as_json(), indent=2) + "\n", encoding="utf-8")
-            temporary.replace(path)  # a kill leaves the whole plan or none
+            write_private(path, json.dumps(self.as_json(), indent=2) + "\n")
         except OSError as error:
             raise JournalError(f"cannot write the plan {path}: {error.strerror}; nothing was started.") from error
 

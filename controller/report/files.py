@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING
 
 from controller.exits import InputError
+from controller.private_file import write_private
 from controller.report.adaptive import adaptive_config
 from controller.report.charts.inks import arm_styles
 from controller.report.charts.throughput import throughput_chart
@@ -32,7 +32,10 @@ def write_report(facts: SweepFacts, directory: Path, formats: Collection[str]) -
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        written = [_write(directory / name, data) for name, data in _contents(facts, directory, formats)]
+        written = []
+        for name, data in _contents(facts, directory, formats):
+            write_private(directory / name, data)
+            written.append(directory / name)
         if "adaptive" in formats and directory / ADAPTIVE not in written:
             (directory / ADAPTIVE).unlink(missing_ok=True)
     except OSError as error:
@@ -90,16 +93,3 @@ def main_figures(facts: SweepFacts) -> list[tuple[str, Drawing]]:
         )
         for level in analysis.levels
     ]
-
-
-def _write(path: Path, data: bytes) -> Path:
-    """Replace a file at once, readable by its owner only, as everything of a sweep is."""
-    temporary = path.with_name(f".{path.name}.new")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path

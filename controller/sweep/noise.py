@@ -11,6 +11,7 @@ from controller.arms import BASELINE, BASELINE_AGAIN
 from controller.exits import InputError
 from controller.lock import node_key
 from controller.paths import make_private, state_directory
+from controller.private_file import write_private
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,9 +76,7 @@ def keep(target: Target, noise: Noise) -> Path:
     path = _path(target)
     try:
         make_private(path.parent)
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(asdict(noise), indent=1) + "\n", encoding="utf-8")
-        temporary.replace(path)
+        write_private(path, json.dumps(asdict(noise), indent=1) + "\n")
     except OSError as error:
         raise InputError(f"cannot keep the noise floor in {path}: {error.strerror}; it is in the journal.") from error
     return path
