@@ -6,6 +6,7 @@ and that its server may still be running.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -19,6 +20,7 @@ from filelock import FileLock, Timeout
 
 from controller.exits import InputError, LockedError
 from controller.paths import make_private, state_directory
+from controller.private_file import write_private
 from controller.process import boot_id, is_running, start_ticks
 
 if TYPE_CHECKING:
@@ -104,21 +106,24 @@ class NodeLock:
         except Timeout:
             raise LockedError(self._refusal()) from None
         except OSError as error:
-            raise InputError(f"cannot lock the node in {self._directory}: {error.strerror}.") from error
+            raise self._unwritable(error) from error
         self.predecessor = self.holder()
-        self._write(
-            Holder(
-                os.getpid(),
-                start_ticks(os.getpid()) or 0,
-                sweep_id,
-                str(sweep_directory),
-                time.time(),
-                self._node,
-                work,
-                str(workplace or ""),
-                boot_id(),
-            )
+        now = Holder(
+            os.getpid(),
+            start_ticks(os.getpid()) or 0,
+            sweep_id,
+            str(sweep_directory),
+            time.time(),
+            self._node,
+            work,
+            str(workplace or ""),
+            boot_id(),
         )
+        try:
+            self._write(now)
+        except OSError as error:
+            self._lock.release()
+            raise self._unwritable(error) from error
         return self
 
     def release(self) -> None:
@@ -132,7 +137,8 @@ class NodeLock:
 
     def restore(self, holder: Holder) -> None:
         """Give the lock back and put the note of a dead predecessor back: what it left is still there."""
-        self._write(holder)
+        with contextlib.suppress(OSError):  # our own note stays then, and leads to what is still there as well
+            self._write(holder)
         self._lock.release()
 
     def holder(self) -> Holder | None:
@@ -140,10 +146,10 @@ class NodeLock:
         return read_holder(self._note)
 
     def _write(self, holder: Holder) -> None:
-        temporary = self._note.with_suffix(".tmp")
-        temporary.touch(mode=0o600)
-        temporary.write_text(json.dumps(asdict(holder)), encoding="utf-8")
-        temporary.replace(self._note)
+        write_private(self._note, json.dumps(asdict(holder)))
+
+    def _unwritable(self, error: OSError) -> InputError:
+        return InputError(f"cannot lock the node in {self._directory}: {error.strerror}.")
 
     def _refusal(self) -> str:
         holder = self.holder()

@@ -86,3 +86,13 @@ def test_a_state_directory_that_cannot_be_made_is_bad_input(tmp_path: Path) -> N
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot lock"):
         NodeLock("key", "node", tmp_path / "file" / "locks").acquire("A", tmp_path)
+
+
+def test_a_note_that_cannot_be_written_is_bad_input_and_frees_the_node(tmp_path: Path) -> None:
+    (tmp_path / "key.json").mkdir()
+    lock = NodeLock("key", "node", tmp_path)
+    with pytest.raises(InputError, match="cannot lock the node"):
+        lock.acquire("A", tmp_path)
+    (tmp_path / "key.json").rmdir()
+    NodeLock("key", "node", tmp_path).acquire("B", tmp_path).release()
+    assert [path.name for path in tmp_path.iterdir()] == ["key.lock"]
