@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controller.exits import JournalError
 from controller.playbooks import OWNER_VARIABLE, discard_private_data
+from controller.private_file import write_private
 from controller.process import boot_id, command_line, end, is_running, start_ticks, with_environment
 
 if TYPE_CHECKING:
@@ -32,7 +34,10 @@ class RunningNote:
     directory: Path
     sweep_id: str
     cell: str = ""
-    child: int | None = None
+    _child: Mapping[str, Any] | None = field(default=None, init=False)
+    """With the start time that it had when it was noted: its number may be another process's by the next change."""
+    _turn: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+    """A playbook that starts ahead of time is noted by a thread of its own."""
 
     def update(self, *, cell: str | None = None, child: int | None = None) -> None:
         """Note which cell is at work, or which process runs Ansible.
@@ -40,23 +45,13 @@ class RunningNote:
         Raises:
             JournalError: the note of a cell cannot be written, and without it nothing may be launched.
         """
-        if cell is not None:
-            self.cell = cell
-        self.child = child
-        content: dict[str, Any] = {
-            "sweep_id": self.sweep_id,
-            "pid": os.getpid(),
-            "start_ticks": start_ticks(os.getpid()),
-            "boot_id": boot_id(),
-            "cell": self.cell,
-        }
-        if child is not None:
-            content["child"] = {"pid": child, "start_ticks": start_ticks(child)}
-        temporary = self.directory / f".{NAME}"
         try:
-            temporary.touch(mode=0o600)
-            temporary.write_text(json.dumps(content), encoding="utf-8")
-            temporary.replace(self.directory / NAME)
+            with self._turn:
+                if cell is not None:
+                    self.cell = cell
+                if child is not None:
+                    self._child = {"pid": child, "start_ticks": start_ticks(child)}
+                write_private(self.directory / NAME, json.dumps(self._content()))
         except OSError as error:
             if cell is None:
                 return  # Ansible's process is found by its mark too, and stopping the server must not fail here
@@ -64,6 +59,16 @@ class RunningNote:
                 f"cannot write {self.directory / NAME}: {error.strerror}; what was measured is safe. "
                 "Free some space, then resume."
             ) from error
+
+    def _content(self) -> dict[str, Any]:
+        content: dict[str, Any] = {
+            "sweep_id": self.sweep_id,
+            "pid": os.getpid(),
+            "start_ticks": start_ticks(os.getpid()),
+            "boot_id": boot_id(),
+            "cell": self.cell,
+        }
+        return content if self._child is None else content | {"child": self._child}
 
     def remove(self) -> None:
         """Remove the note: nothing of the sweep runs any more."""

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 from controller.playbooks import OWNER_VARIABLE
@@ -43,6 +44,29 @@ def test_a_living_controller_leaves_nothing(tmp_path: Path) -> None:
     note.remove()
     note.remove()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_playbook_that_starts_ahead_of_time_and_the_next_cell_are_noted_at_once(tmp_path: Path) -> None:
+    note = RunningNote(tmp_path, "S")
+    cells = 300
+
+    def children() -> None:
+        for _ in range(cells):
+            note.update(child=os.getpid())
+
+    ahead = threading.Thread(target=children)
+    ahead.start()
+    for number in range(cells):
+        note.update(cell=f"b{number}-baseline")
+    ahead.join()
+    assert [path.name for path in tmp_path.iterdir()] == [leftovers.NAME]
+
+
+def test_the_next_cell_does_not_forget_the_playbook_that_was_started_for_it(tmp_path: Path) -> None:
+    note = RunningNote(tmp_path, "S")
+    note.update(child=os.getpid())
+    note.update(cell="b02-baseline")
+    assert json.loads((tmp_path / leftovers.NAME).read_text())["child"]["pid"] == os.getpid()
 
 
 def test_no_note_or_an_unreadable_one_is_nothing(tmp_path: Path) -> None:
