@@ -76,7 +76,7 @@ class NodeLock:
         self._note = self._directory / f"{key}.json"
         self._lock = FileLock(self._directory / f"{key}.lock", mode=0o600)
         self.predecessor: Holder | None = None
-        """The sweep that held the node before and died without releasing it."""
+        """Who held the node before and did not give it back: dead, or about to be; what it left may still be there."""
 
     def acquire(
         self,

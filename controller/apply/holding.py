@@ -82,7 +82,7 @@ def holding(
     work: Work | None = None
     try:
         with history.open() as journal, Interrupts(last_words, on_asked) as interrupts:
-            work = Work(journal, interrupts, leftover=_leftover_of(before))
+            work = Work(journal, interrupts, leftover=leftovers.left_by(before))
             yield work
     finally:
         _let_go(lock, before, work, note)
@@ -93,12 +93,8 @@ def _let_go(lock: NodeLock, before: Holder | None, work: Work | None, note: Runn
         lock.abandon()
         return
     launched = work is not None and work.launches > 0
-    if launched or before is None or before.alive:
+    if launched or before is None:
         note.remove()
         lock.release()
     else:
         lock.restore(before)
-
-
-def _leftover_of(before: Holder | None) -> leftovers.Leftover | None:
-    return leftovers.find(before.place) if before is not None and not before.alive else None

@@ -49,7 +49,7 @@ def _act(playbook: str, target: Target, *, as_json: bool) -> int:
         before = lock.predecessor
         done = False
         try:
-            found = leftovers.find(before.place) if before and not before.alive else None
+            found = leftovers.left_by(before)
             if found:
                 leftovers.finish(found)
             played = _run(playbook, target, Path(folder))

@@ -22,6 +22,8 @@ from controller.process import boot_id, command_line, end, is_running, start_tic
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from controller.lock import Holder
+
 NAME = "running.json"
 _MARKS = ("ansible-playbook", "AnsiballZ_", "ansiballz")
 """Ansible's processes and the modules it runs on this machine; the server that a module started is not among them."""
@@ -101,6 +103,11 @@ def find(directory: Path) -> Leftover | None:
     if not isinstance(note, dict) or alive(note):
         return None
     return Leftover(str(note.get("sweep_id", "?")), str(note.get("cell", "")), directory, _processes(directory, note))
+
+
+def left_by(predecessor: Holder | None) -> Leftover | None:
+    """Return what is left of the controller that held a node before (:attr:`controller.lock.NodeLock.predecessor`)."""
+    return find(predecessor.place) if predecessor is not None else None
 
 
 def alive(note: Mapping[str, Any]) -> bool:

@@ -92,9 +92,9 @@ class HostSession:
             self.stop(journal, None)
             self._log = None
         before = self._lock.predecessor
-        if before is None or before.alive or before.place == self.workplace.resolve():
+        if before is None or before.place == self.workplace.resolve():
             return
-        other = leftovers.find(before.place)
+        other = leftovers.left_by(before)
         if other is None:
             self.watcher.note(
                 f"the server of sweep {before.sweep_id} may still be running; its controller is gone; stopping it"

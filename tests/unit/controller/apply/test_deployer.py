@@ -397,6 +397,13 @@ def test_what_a_killed_sweep_left_is_ended_first(one: Deployer, tmp_path: Path) 
     assert list(folder.iterdir()) == []
 
 
+def test_what_another_gave_up_is_remembered_while_it_is_still_leaving(one: Deployer, tmp_path: Path) -> None:
+    NodeLock(node_key(one.target.lock_identity), "box").acquire("S9", tmp_path).abandon()
+    with pytest.raises(InputError):
+        one.rollback("9")
+    assert [holder.sweep_id for holder in holders()] == ["S9"]
+
+
 def test_an_end_knows_its_file(one: Deployer) -> None:
     end = one.apply(CHANGE, good)
     assert end.file == str(one.host_vars.path)
