@@ -39,7 +39,7 @@ class Holder:
     since: float
     node: str
     work: str = "sweep"
-    """What it does: ``sweep`` or ``deployment``."""
+    """What it does: ``sweep``, ``deployment``, or one playbook, ``stop`` or ``clean``."""
     workplace: str = ""
     """Where the note of the running controller is; empty in notes of earlier versions: the directory."""
     boot_id: str = ""
@@ -54,6 +54,11 @@ class Holder:
     def alive(self) -> bool:
         """Whether this very process still runs (the process id alone may have been given to another)."""
         return is_running(self.pid, self.start_ticks, self.boot_id)
+
+    @property
+    def is_playbook(self) -> bool:
+        """Whether it runs one playbook alone, in a directory that is gone afterwards."""
+        return self.work in ("stop", "clean")
 
     @property
     def since_text(self) -> str:
@@ -155,6 +160,8 @@ class NodeLock:
         holder = self.holder()
         if holder is None:
             return f"another sweep holds {self._node}; wait for it to end."
+        if holder.is_playbook:
+            return f"{holder.work} is at work on {self._node}: process {holder.pid}; wait for it to end."
         return (
             f"another {holder.work} holds {self._node}: process {holder.pid} in {holder.directory}, since "
             f"{holder.since_text}; wait for it to end, or interrupt it with: kill -INT {holder.pid}"

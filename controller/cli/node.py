@@ -45,7 +45,7 @@ def clean(inventory: Path | None, limit: str | None, *, as_json: bool) -> int:
 def _act(playbook: str, target: Target, *, as_json: bool) -> int:
     lock = NodeLock(node_key(target.lock_identity), target.title)
     with tempfile.TemporaryDirectory(prefix="controller-") as folder:
-        lock.acquire(playbook, Path(folder))
+        lock.acquire(playbook, Path(folder), work=playbook)
         before = lock.predecessor
         done = False
         try:

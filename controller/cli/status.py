@@ -38,7 +38,7 @@ def status(inventory: Path | None, limit: str | None, *, as_json: bool) -> int:
     if not health and not played.ok:
         raise TargetError(f"{target.title}: {played.sentence}")
     # What a deployment left is told from its history, which knows more than the note of the lock.
-    sweeps = [holder for holder in holders() if holder.work == "sweep" or holder.alive]
+    sweeps = [holder for holder in holders() if holder.work != "deployment" or holder.alive]
     deployments = unfinished_sentences(target, History(target).deployments())
     if as_json:
         click.echo(json.dumps(_document(target, health, sweeps) | {"deployments": deployments}, indent=2))
@@ -69,6 +69,10 @@ def _server_line(target: Target, health: Mapping[str, Any], played: PlaybookRun)
 
 
 def _holder_line(holder: Holder) -> str:
+    if holder.is_playbook:
+        if holder.alive:
+            return f"{holder.work} is at work on {holder.node}: process {holder.pid}, since {holder.since_text}"
+        return f"{holder.work} on {holder.node} was cut off; repeat it: python -m controller {holder.work}"
     if holder.alive:
         return (
             f"{holder.work} {holder.sweep_id} is running on {holder.node}: process {holder.pid} in {holder.directory}, "

@@ -96,9 +96,8 @@ class HostSession:
             return
         other = leftovers.left_by(before)
         if other is None:
-            self.watcher.note(
-                f"the server of sweep {before.sweep_id} may still be running; its controller is gone; stopping it"
-            )
+            whose = "" if before.is_playbook else f" of {before.work} {before.sweep_id}"
+            self.watcher.note(f"the server{whose} may still be running; its controller is gone; stopping it")
         else:
             self._say_and_finish(other)
         self._tainted = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,9 @@ import pytest
 
 from controller import cli
 from controller.cli import node, status
-from controller.exits import Exit
+from controller.exits import Exit, LockedError
 from controller.inventory import read_target
-from controller.lock import holders, node_key
+from controller.lock import NodeLock, holders, node_key
 from controller.playbook_events import TaskFailure
 from controller.playbooks import PlaybookRun
 
@@ -150,6 +151,33 @@ def test_status_tells_of_a_dead_sweep_and_stop_cleans_up_after_it(
     assert cli.main(["stop", "-i", inventory]) == Exit.OK
     assert holders() == []
     assert not list((tmp_path / "dead").iterdir())
+
+
+def test_a_stop_that_runs_or_was_cut_off_is_not_called_a_sweep(
+    inventory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    use(monkeypatch, PlaybookRun("health.yml", "ok", 0, 1.0, (), {"sglang_health": READY}))
+    key = node_key(read_target(Path(inventory)).lock_identity)
+    notes: list[bytes] = []
+
+    def stopping(*_: object) -> PlaybookRun:
+        with pytest.raises(LockedError, match="stop is at work on box"):
+            NodeLock(key, "box").acquire("S2", tmp_path)
+        assert cli.main(["status", "-i", inventory]) == Exit.OK
+        notes.extend(note.read_bytes() for note in (tmp_path / "state").rglob("*.json"))
+        return PlaybookRun("stop.yml", "ok", 0, 1.0)
+
+    monkeypatch.setattr(node, "_run", stopping)
+    assert cli.main(["stop", "-i", inventory]) == Exit.OK
+    assert f"stop is at work on box (192.0.2.9): process {os.getpid()}, since" in capsys.readouterr().out
+
+    (note,) = notes
+    left = json.loads(note) | {"pid": 1, "start_ticks": -1}
+    (tmp_path / "state" / "sglang-eagle3-ops" / "locks" / f"{key}.json").write_text(json.dumps(left))
+    assert cli.main(["status", "-i", inventory]) == Exit.OK
+    out = capsys.readouterr().out
+    assert "stop on box (192.0.2.9) was cut off; repeat it: python -m controller stop" in out
+    assert "sweep" not in out.replace("of sweep S9", "")
 
 
 def test_stop_cleans_up_after_a_host_of_a_dead_fleet(
