@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from controller.paths import make_private
@@ -112,7 +112,7 @@ class CellRunner:
         variables = extra_vars(self.plan, cell, attempt, self.variables)
         unprepared = self._prepare(cell, attempt, variables)
         if unprepared:
-            return unprepared
+            return replace(unprepared, log=collect)  # the server before it still runs, its log is still to be fetched
         if self.gate.wants_node:
             played = self._play("identity", cell, attempt, variables)
             self.gate.compare_node(cell, attempt, identity_of(played))

@@ -156,6 +156,9 @@ def test_a_draft_model_that_cannot_be_used_fails_its_cells_and_launches_nothing(
     assert len(playbooks.restarts) == 2
     failures = [history.failure for history in state_of(tmp_path / "s").cells.values() if history.failure]
     assert [failure["sentence"] for failure in failures] == [sentence] * 4
+    launched = {Path(variables["sglang_server_log_file"]).name for variables in playbooks.restarts}
+    fetched = [Path(v["collect_log_src"]).name for _, v in playbooks.calls if "collect_log_src" in v]
+    assert sorted(fetched) == sorted(launched), "the cell that launched nothing made the sweep forget a log"
 
 
 def test_an_unreachable_target_ends_the_sweep_and_loses_nothing(tmp_path: Path) -> None:
