@@ -86,6 +86,7 @@ class HostSession:
         if found:
             self._tainted = True
             self._say_and_finish(found)
+            self._tainted = False  # a launch is journaled before it is tried: its server is the journal's to tell
         if not self.found.stopped:
             self._tainted = True
             self._log = self._log_of_last_launch()

@@ -434,3 +434,18 @@ def test_nothing_left_to_do_still_stops_what_a_killed_controller_left(tmp_path: 
     assert again.restarts == []
     assert len(again.stops) == 1
     assert kinds(directory)[-3:] == ["stopped", "resumed", "end"]
+
+
+def test_a_sweep_killed_after_its_server_was_stopped_is_clean_when_nothing_is_left_to_do(tmp_path: Path) -> None:
+    directory = tmp_path / "s"
+    script = (
+        "import os, sys\nfrom pathlib import Path\nfrom controller.sweep.session import HostSession\n"
+        "from tests.unit.controller.sweep.fakes import FakeLoad, FakePlaybooks, sweep\n"
+        "HostSession.close = lambda self: os._exit(0)\n"
+        "sweep(Path(sys.argv[1]), FakePlaybooks(), FakeLoad()).run()\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(directory)], check=True)
+    assert (directory / leftovers.NAME).exists()
+    assert sweep(directory, FakePlaybooks(), FakeLoad(), state_of(directory)).run().exit_code is Exit.OK
+    assert not (directory / leftovers.NAME).exists()
+    assert holders(tmp_path / "locks") == []
