@@ -101,7 +101,10 @@ class Journal:
             with self._alone():
                 if path.is_file() and (content := read_journal(path)).torn:
                     os.ftruncate(self._descriptor, content.whole_bytes)
-        except (OSError, JournalError):
+        except OSError as error:
+            os.close(self._descriptor)
+            raise JournalError(f"cannot repair the journal {path}: {error.strerror}.") from error
+        except JournalError:
             os.close(self._descriptor)
             raise
 
@@ -131,8 +134,17 @@ class Journal:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep other writers of the file out."""
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        """Keep other writers of the file out.
+
+        Raises:
+            JournalError: the file system has no locks.
+        """
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            raise JournalError(
+                f"cannot lock the journal {self.path}: {error.strerror}. Put it on a file system that has locks."
+            ) from error
         try:
             yield
         finally:

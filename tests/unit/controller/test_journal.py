@@ -155,3 +155,18 @@ def test_a_kill_in_the_middle_of_writing_leaves_a_readable_journal(tmp_path: Pat
     child.stdout.close()
     numbers = [record["number"] for record in read_journal(path).records]
     assert numbers == list(range(len(numbers)))
+
+
+@pytest.mark.parametrize(("module", "call"), [("fcntl", "flock"), ("os", "ftruncate")])
+def test_a_file_system_that_cannot_lock_or_cut_is_said_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, call: str
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_text('{"kind":"torn')
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(f"{module}.{call}", refused)
+    with pytest.raises(JournalError, match=f"{path}.*: No locks available"):
+        Journal(path)
