@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from controller.exits import ControllerError, Exit, InputError, JournalError, LockedError
+from controller.exits import ControllerError, Exit, InputError, JournalError, LockedError, TargetError
 from controller.paths import display
 from controller.sweep.ending import SweepEnd
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ERRORS: dict[Exit, type[ControllerError]] = {
     Exit.USAGE: InputError,
+    Exit.TARGET: TargetError,
     Exit.LOCKED: LockedError,
     Exit.JOURNAL: JournalError,
 }
