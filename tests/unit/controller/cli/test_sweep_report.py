@@ -95,7 +95,7 @@ def test_a_report_that_fails_is_said_and_changes_nothing(
     def fail(*_: object) -> None:
         raise fault
 
-    monkeypatch.setattr(files, "_write", fail)
+    monkeypatch.setattr(files, "write_private", fail)
     assert sweep() == Exit.OK
     last = capsys.readouterr().err.splitlines()[-1]
     assert said in last
