@@ -76,7 +76,14 @@ def merge(directories: Sequence[Path], output: Path, *, accept_changes: bool = F
     if (output / JOURNAL).exists() or (output / PLAN).exists():
         raise InputError(f"--output {display(output)} holds a sweep already; give a directory that does not.")
     hosts = tuple(dict.fromkeys(host for part in parts for host in part.plan.hosts))
-    plan = dataclasses.replace(parts[0].plan, hosts=hosts, limit=",".join(hosts))
+    noisiest = max((part.plan for part in parts), key=lambda plan: plan.aa_noise or 0.0)
+    plan = dataclasses.replace(
+        parts[0].plan,
+        hosts=hosts,
+        limit=",".join(hosts),
+        aa_noise=noisiest.aa_noise,
+        aa_source=noisiest.aa_source,
+    )
     try:
         _write(parts, plan, output, differing)
     except OSError as error:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from controller.load.workload import Workload
 
-OWN = ("hosts", "limit", "inventory")
-"""What of a plan is each controller's own."""
+OWN = ("hosts", "limit", "inventory", "aa_noise", "aa_source")
+"""What of a plan is each controller's own: its hosts, and the noise floor that was measured on them."""
 
 
 def publish(url: str, plan: Plan, workload: Workload) -> None:

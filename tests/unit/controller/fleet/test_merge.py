@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def part(directory: Path, blocks: set[int], host: str, *, driver: str = "580", seed: int = 7) -> Path:
+def part(
+    directory: Path, blocks: set[int], host: str, *, driver: str = "580", seed: int = 7, noise: float | None = None
+) -> Path:
     """A controller that finished some of four blocks, and was in the middle of one more."""
     write_sweep(directory, {"baseline": (*BASELINE, 82.2), "steps-2": (*SLOWER, 60.2)}, seed=seed)
     (directory / "prompts.jsonl").write_text("{}\n")
     path = directory / "journal.jsonl"
     records = [json.loads(line) for line in path.read_text().splitlines()]
     plan = replace(Plan.from_json(records[0]["plan"]), hosts=(host,), limit=host, shared=True)
+    plan = replace(plan, aa_noise=noise, aa_source=f"{host}: A/A" if noise else "")
     records[0]["plan"] = plan.as_json()
     half_done = max(blocks) % 4 + 1
     kept = [records[0], {"kind": "host", "host": host, "state": "joined"}]
@@ -56,6 +59,18 @@ def test_each_block_counts_where_it_was_finished(tmp_path: Path) -> None:
     assert {flag.code for flag in analyse(plan, state).flags} <= {"baseline_moved", "drift"}
     assert (tmp_path / "all" / "cells" / "b04-steps-2" / "server.log").exists()
     assert (one / "journal.jsonl").read_bytes() == before
+
+
+def test_the_largest_noise_floor_of_all_hosts_counts(tmp_path: Path) -> None:
+    parts = [
+        part(tmp_path / "one", {1, 2}, "gpu1", noise=0.013),
+        part(tmp_path / "two", {3}, "gpu2", noise=0.031),
+        part(tmp_path / "three", {4}, "gpu3"),
+    ]
+    merge(parts, tmp_path / "all")
+    plan, state = read_sweep(tmp_path / "all")
+    assert (plan.aa_noise, plan.aa_source) == (0.031, "gpu2: A/A")
+    assert analyse(plan, state).margin == 0.031
 
 
 def test_what_nobody_finished_is_left_out(tmp_path: Path) -> None:
