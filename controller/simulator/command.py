@@ -41,9 +41,10 @@ def create(
     node: Path | None, *, profile: str, seed: int, gpus: int, time_scale: float | None, loading_scale: float | None
 ) -> None:
     """Create a simulated node in an empty directory."""
+    path = node or simulator_node()
     try:
         made = create_node(
-            node or simulator_node(),
+            path,
             profile,
             seed=seed,
             gpus=gpus,
@@ -52,6 +53,8 @@ def create(
         )
     except NodeError as error:
         raise click.UsageError(str(error)) from error
+    except OSError as error:
+        raise click.UsageError(f"cannot create the simulated node in {path}: {error.strerror}.") from error
     click.echo(f"Created {made.path}: {made.settings['description']}")
 
 

@@ -70,6 +70,9 @@ def test_commands(tmp_path: Path) -> None:
     made = run.invoke(simulator, ["create", node, "--profile", "fast", "--seed", "5"])
     assert made.exit_code == 0, made.output
     assert run.invoke(simulator, ["create", node]).exit_code == 2
+    nowhere = run.invoke(simulator, ["create", f"{node}/node.json/node"])
+    assert nowhere.exit_code == 2
+    assert "cannot create the simulated node" in nowhere.output
     changed = run.invoke(simulator, ["faults", node, "--set", "hang_at=weights", "--set", "drift=0.01"])
     assert 'hang_at = "weights"' in changed.output
     assert run.invoke(simulator, ["faults", node, "--set", "explode=1"]).exit_code == 2
