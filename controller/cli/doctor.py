@@ -65,7 +65,7 @@ def exit_code(checks: Sequence[Mapping[str, Any]]) -> int:
 
 
 def show(checks: Sequence[Mapping[str, Any]], target: Target, console: Console) -> None:
-    """Print the table, failures first within each host's group, then what to do."""
+    """Print the table in the order of the checks, then what to do, errors first."""
     table = Table(title=target.title, title_justify="left", box=None, pad_edge=False)
     for heading in ("", "check", "host", "what was found"):
         table.add_column(heading, overflow="fold")
@@ -80,9 +80,7 @@ def show(checks: Sequence[Mapping[str, Any]], target: Target, console: Console) 
         )
     unknown = sum(row["ok"] is None for row in checks)
     console.print(
-        f"{len(checks)} checks: {len(wrong)} failed, {unknown} cannot be answered here",
-        markup=False,
-        highlight=False,
+        f"{len(checks)} checks: {len(wrong)} failed, {unknown} cannot be answered here", markup=False, highlight=False
     )
 
 
