@@ -32,7 +32,7 @@ settings.load_profile("any-machine")
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Make a skip an error where ``CI`` is set, whichever way the test came to be skipped."""
     report = yield
-    if report.skipped and os.environ.get("CI") and isinstance(report.longrepr, tuple):
+    if report.skipped and os.environ.get("CI") == "true" and isinstance(report.longrepr, tuple):
         reason = report.longrepr[2]
         if not any(words in reason for words in MAY_SKIP):
             report.outcome = "failed"

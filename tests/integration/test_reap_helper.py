@@ -36,7 +36,7 @@ def missing() -> str:
 
 pytestmark = [
     pytest.mark.root,
-    pytest.mark.skipif(bool(missing()) and not os.environ.get("CI"), reason=missing() or "-"),
+    pytest.mark.skipif(bool(missing()), reason=missing() or "-"),
 ]
 
 
