@@ -49,13 +49,14 @@ class Footprint:
             if ticks is None or ticks > started_before:
                 continue
             try:
-                namespaces |= {str((directory / "ns" / kind).readlink()) for kind in NAMESPACE_KINDS}
+                own = {str((directory / "ns" / kind).readlink()) for kind in NAMESPACE_KINDS}
                 command = (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                 cgroups = (directory / "cgroup").read_text()
             except OSError:  # ended in the meantime
                 continue
             if "sglang-lab-" in cgroups and NAME not in cgroups:  # of a lab that another test runs meanwhile
                 continue
+            namespaces |= own
             if NAME in command or "lxc" in command:
                 processes.add(f"{directory.name} {command}")
         return cls(
