@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.lab.layout import GPU_COUNT, REPOSITORY
+from tests.lab.layout import REPOSITORY
 from tests.lab.playbook import PlaybookOutcome, run_playbook
+from tests.lab.topology import GPUS_OF_A_HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +71,7 @@ def test_stop_frees_the_gpus_and_collects_the_log(
     collected = tmp_path / "server.log"
     stopped = play("stop", collect_log_src=LOG, collect_log_dest=str(collected))
     assert stopped.return_code == 0, stopped.output
-    assert used_mib(container) == [0] * GPU_COUNT
+    assert used_mib(container) == [0] * GPUS_OF_A_HOST
     assert "fired up and ready to roll" in collected.read_text()
     assert container.container("systemctl", "is-active", "sglang.service").stdout.strip() == "inactive"
 
@@ -100,7 +101,7 @@ def test_a_server_started_by_hand_gives_way_to_the_unit(
     assert min(used_mib(container)) > 70_000  # its schedulers are zombies now
     deployed = play("deploy")
     assert deployed.return_code == 0, deployed.output
-    assert len(deployed.of("gpu_reap")["killed"]) >= GPU_COUNT
+    assert len(deployed.of("gpu_reap")["killed"]) >= GPUS_OF_A_HOST
     assert main_pid(container) > 0
     assert serves(container)
 

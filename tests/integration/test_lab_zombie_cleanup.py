@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.lab.layout import GPU_COUNT, GPU_DIRECTORY
+from tests.lab.layout import GPU_DIRECTORY
 from tests.lab.playbook import PlaybookOutcome, run_playbook
+from tests.lab.topology import GPUS_OF_A_HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,7 +68,7 @@ def clean(container: RunningLab, tmp_path: Path) -> Callable[..., PlaybookOutcom
 def used_mib(lab: RunningLab) -> list[int]:
     output = lab.pve("nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits").stdout
     used = [int(line) for line in output.splitlines()]
-    assert len(used) == GPU_COUNT
+    assert len(used) == GPUS_OF_A_HOST
     return used
 
 
@@ -79,7 +80,7 @@ def test_a_clean_machine_stays_as_it_is(container: RunningLab, clean: Callable[.
     outcome = clean()
     assert outcome.return_code == 0, outcome.output
     assert outcome.of("gpu_reap")["changed"] is False
-    assert used_mib(container) == [0] * GPU_COUNT
+    assert used_mib(container) == [0] * GPUS_OF_A_HOST
 
 
 def test_orphans_of_a_dead_launcher_are_ended(
@@ -91,7 +92,7 @@ def test_orphans_of_a_dead_launcher_are_ended(
     outcome = clean()
     assert outcome.return_code == 0, outcome.output
     assert signals(outcome) == ["TERM", "TERM"]
-    assert used_mib(container) == [0] * GPU_COUNT
+    assert used_mib(container) == [0] * GPUS_OF_A_HOST
     assert clean().of("gpu_reap")["changed"] is False
 
 
@@ -102,7 +103,7 @@ def test_a_process_that_ignores_sigterm_is_killed(
     outcome = clean()
     assert outcome.return_code == 0, outcome.output
     assert signals(outcome) == ["KILL"]
-    assert used_mib(container) == [0] * GPU_COUNT
+    assert used_mib(container) == [0] * GPUS_OF_A_HOST
 
 
 def test_a_tree_of_two_generations_goes_whole(
@@ -112,7 +113,7 @@ def test_a_tree_of_two_generations_goes_whole(
     assert used_mib(container)[3] == 19000
     outcome = clean()
     assert outcome.return_code == 0, outcome.output
-    assert used_mib(container) == [0] * GPU_COUNT
+    assert used_mib(container) == [0] * GPUS_OF_A_HOST
     assert container.container("pgrep", "--full", "sglang::|hold-gpu").stdout == ""
 
 
@@ -177,7 +178,7 @@ def test_a_container_without_the_unit_is_cleaned_all_the_same(
     outcome = clean(zombie_cleanup_mode=mode)
     assert outcome.return_code == 0, outcome.output
     assert signals(outcome) == ["TERM"]
-    assert used_mib(container) == [0] * GPU_COUNT
+    assert used_mib(container) == [0] * GPUS_OF_A_HOST
     assert clean(zombie_cleanup_mode=mode).of("gpu_reap")["changed"] is False
 
 
@@ -194,8 +195,8 @@ def test_a_server_that_ignores_sigterm_is_killed_with_its_schedulers(
     outcome = clean(zombie_cleanup_mode="all")
     assert outcome.return_code == 0, outcome.output
     assert "KILL" in signals(outcome)
-    assert len(signals(outcome)) >= GPU_COUNT + 1
-    assert used_mib(container) == [0] * GPU_COUNT
+    assert len(signals(outcome)) >= GPUS_OF_A_HOST + 1
+    assert used_mib(container) == [0] * GPUS_OF_A_HOST
     assert container.container("pgrep", "--full", "sglang").stdout == ""
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tests.lab.layout import CONTAINER_ADDRESSES, INFERENCE_CONTAINER, LAB_SOURCE, PVE_ADDRESS
+from tests.lab import topology
+from tests.lab.layout import LAB_SOURCE, ORDINARY_UID, ORDINARY_USER
+from tests.lab.simulated_server import DESCRIPTION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,23 +42,14 @@ def make_keys(paths: Paths) -> None:
     client = paths.state / "client_key"
     _generate(client)
     known = []
-    for machine, address in machines().items():
+    for machine, address in topology.read(paths).addresses.items():
         layer = paths.layers / machine
         host_key = layer / "etc/ssh/ssh_host_ed25519_key"
         _generate(host_key)
         known.append(f"{address} {host_key.with_suffix('.pub').read_text().strip()}")
-        authorized = layer / "root/.ssh/authorized_keys"
-        authorized.parent.mkdir(parents=True, exist_ok=True)
-        authorized.parent.chmod(0o700)
-        (layer / "root").chmod(0o700)
-        authorized.write_text(client.with_suffix(".pub").read_text())
-        authorized.chmod(0o600)
+        for home, uid in ((layer / "root", 0), (layer / "home" / ORDINARY_USER, ORDINARY_UID)):
+            _authorize(home, uid, client.with_suffix(".pub").read_text())
     (paths.state / "known_hosts").write_text("\n".join(known) + "\n")
-
-
-def machines() -> dict[str, str]:
-    """Name of each machine's layer and its address."""
-    return {"pve": PVE_ADDRESS} | {str(vmid): address for vmid, address in CONTAINER_ADDRESSES.items()}
 
 
 def write_client_files(paths: Paths, init: int) -> None:
@@ -63,7 +57,7 @@ def write_client_files(paths: Paths, init: int) -> None:
     paths.control_sockets.mkdir(mode=0o700, exist_ok=True)
     paths.ssh_config.write_text(
         SSH_CONFIG.format(
-            addresses=" ".join(machines().values()),
+            addresses=" ".join(topology.read(paths).addresses.values()),
             state=paths.state,
             control_sockets=paths.control_sockets,
             init=init,
@@ -83,9 +77,25 @@ def inventory(paths: Paths) -> dict[str, Any]:
         # All labs have the same addresses; a shared directory would let one answer for another.
         "ansible_control_path_dir": str(paths.control_sockets),
     }
-    hosts = {"proxmox": ("pve", PVE_ADDRESS), "inference": ("container129", CONTAINER_ADDRESSES[INFERENCE_CONTAINER])}
-    groups = {group: {"hosts": {name: {"ansible_host": address}}} for group, (name, address) in hosts.items()}
+    machines = topology.read(paths)
+    groups = {
+        "proxmox": {"hosts": {host.name: {"ansible_host": host.address} for host in machines.hosts}},
+        "inference": {"hosts": {one.name: _variables(paths, one) for one in machines.serving}},
+    }
     return {"all": {"vars": variables, "children": groups}}
+
+
+def _variables(paths: Paths, container: topology.Container) -> dict[str, Any]:
+    variables: dict[str, Any] = {
+        "ansible_host": container.address,
+        "zombie_cleanup_vmid": container.vmid,
+        "zombie_cleanup_delegate_to": container.host,
+    }
+    if not container.has_all_gpus:
+        description = json.loads((paths.layers / str(container.vmid) / DESCRIPTION).read_text())
+        variables["sglang_server_tp_size"] = len(container.gpus)
+        variables["zombie_cleanup_gpu_uuids"] = [gpu["uuid"] for gpu in description["gpus"]]
+    return variables
 
 
 def inventory_script_output(paths: Paths) -> dict[str, Any]:
@@ -94,6 +104,18 @@ def inventory_script_output(paths: Paths) -> dict[str, Any]:
     groups = {name: {"hosts": list(group["hosts"])} for name, group in whole["children"].items()}
     hosts = {name: host for group in whole["children"].values() for name, host in group["hosts"].items()}
     return {"all": {"vars": whole["vars"]}, **groups, "_meta": {"hostvars": hosts}}
+
+
+def _authorize(home: Path, uid: int, public_key: str) -> None:
+    directory = home / ".ssh"
+    directory.mkdir(parents=True, exist_ok=True)
+    authorized = directory / "authorized_keys"
+    authorized.write_text(public_key)
+    authorized.chmod(0o600)
+    for path in (home, directory, authorized):
+        os.chown(path, uid, uid)
+    for path in (home, directory):
+        path.chmod(0o700)
 
 
 def _generate(path: Path) -> None:

@@ -11,7 +11,7 @@ from fcntl import LOCK_EX, flock
 from typing import TYPE_CHECKING
 
 from tests.lab.errors import LabError
-from tests.lab.layout import SERVING_ENVIRONMENT, cache_directory
+from tests.lab.layout import ORDINARY_UID, ORDINARY_USER, SERVING_ENVIRONMENT, cache_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +26,7 @@ PACKAGES = (
     "procps",
     "python3",
     "python3-venv",
+    "sudo",
     "systemd",
     "systemd-sysv",
 )
@@ -74,17 +75,18 @@ MaxStartups 100:30:200
 PasswordAuthentication no
 PermitRootLogin prohibit-password
 UseDNS no
-UsePAM no
 """,
     "etc/systemd/journald.conf.d/lab.conf": "[Journal]\nStorage=volatile\nRuntimeMaxUse=16M\n",
-    "etc/hosts": "127.0.0.1 localhost\n10.129.0.2 pve\n10.129.0.129 inference\n10.129.0.130 tenant\n",
     "etc/machine-id": "",
+    "etc/sudoers.d/lab": f"{ORDINARY_USER} ALL=(ALL:ALL) NOPASSWD: ALL\n",
 }
+
+USERADD = ("useradd", "--create-home", "--shell=/bin/bash", f"--uid={ORDINARY_UID}", ORDINARY_USER)
 
 
 def key() -> str:
     """Hash of everything the base root is made from: another list of packages, another directory."""
-    ingredients = repr((SUITE, PACKAGES, MASKED_UNITS, sorted(FILES.items()), str(SERVING_ENVIRONMENT)))
+    ingredients = repr((SUITE, PACKAGES, MASKED_UNITS, sorted(FILES.items()), USERADD, str(SERVING_ENVIRONMENT)))
     return hashlib.sha256(ingredients.encode()).hexdigest()[:12]
 
 
@@ -122,8 +124,10 @@ def _build(root: Path) -> None:
     try:
         _run(["mmdebstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, str(unfinished)])
         _prepare(unfinished)
+        chroot = ("chroot", str(unfinished))
         # Debian's own Python, as a user of Debian or Ubuntu would make it: its sitecustomize shadows the environment's.
-        _run(["chroot", str(unfinished), "/usr/bin/python3", "-m", "venv", "--without-pip", str(SERVING_ENVIRONMENT)])
+        _run([*chroot, *USERADD])
+        _run([*chroot, "/usr/bin/python3", "-m", "venv", "--without-pip", str(SERVING_ENVIRONMENT)])
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise

@@ -20,6 +20,7 @@ from tests.lab.errors import LabError, LabUnavailableError
 from tests.lab.holding import held_lab
 from tests.lab.layout import DEFAULT_NAME, Paths
 from tests.lab.running import RunningLab
+from tests.lab.topology import BY_HOSTS
 
 EXIT_FAILED = 1
 EXIT_NOT_RUNNING = 3
@@ -41,24 +42,29 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="lab", description="A throw-away Proxmox host with container 129 and 8 GPUs.")
+    parser = argparse.ArgumentParser(
+        prog="lab", description="Throw-away Proxmox hosts with 8 GPUs each, and containers on them."
+    )
     name_help = "which lab, when several run (default: $LAB_NAME or %(default)s)"
     parser.add_argument("--name", default=os.environ.get("LAB_NAME", DEFAULT_NAME), help=name_help)
     actions = parser.add_subparsers(required=True, metavar="up|down|status|inventory|ssh|run")
+    hosts = argparse.ArgumentParser(add_help=False)
+    hosts_help = "Proxmox hosts of a lab that is started: 1 has container 129; 2 have 129, and 231 beside 232"
+    hosts.add_argument("--hosts", type=int, choices=sorted(BY_HOSTS), default=1, help=hosts_help)
+    up_help = "start the lab in the background; does nothing when it runs"
+    actions.add_parser("up", help=up_help, parents=[hosts]).set_defaults(action=up)
     for name, action, text in (
-        ("up", up, "start the lab in the background; does nothing when it runs"),
         ("down", down, "stop the lab and remove all of it"),
         ("status", status, "say whether it runs; exit 3 when not"),
         ("inventory", inventory, "print the inventory as an Ansible inventory script does; empty when it does not run"),
     ):
         actions.add_parser(name, help=text).set_defaults(action=action)
-    ssh_parser = actions.add_parser("ssh", help="log in to, or run a command on, `pve` or a container")
-    ssh_parser.add_argument("machine", nargs="?", default="129", choices=["pve", "129", "1290"])
+    ssh_parser = actions.add_parser("ssh", help="log in to, or run a command on, a host (`pve`) or a container (`129`)")
+    ssh_parser.add_argument("machine", nargs="?", default="129")
     ssh_parser.add_argument("command", nargs=argparse.REMAINDER)
     ssh_parser.set_defaults(action=ssh)
-    run_parser = actions.add_parser(
-        "run", help="run a command in the lab's network; starts a lab for it when none runs"
-    )
+    run_help = "run a command in the lab's network; starts a lab for it when none runs"
+    run_parser = actions.add_parser("run", help=run_help, parents=[hosts])
     run_parser.add_argument("command", nargs=argparse.REMAINDER)
     run_parser.set_defaults(action=run)
     return parser
@@ -70,7 +76,7 @@ def up(options: argparse.Namespace) -> int:
     if daemon.is_running(options.name):
         sys.stdout.write(f"lab {options.name!r} is running already\n")
     else:
-        daemon.start(options.name)
+        daemon.start(options.name, options.hosts)
         sys.stdout.write(f"lab {options.name!r} is up ({time.monotonic() - began:.1f} s)\n")
     sys.stdout.write(f"inventory: {Paths(options.name).inventory}\n")
     return 0
@@ -90,7 +96,8 @@ def status(options: argparse.Namespace) -> int:
         return EXIT_NOT_RUNNING
     lab = RunningLab(options.name)
     sys.stdout.write(
-        f"lab {options.name!r} is running\ninventory: {lab.paths.inventory}\n{lab.pve('pct', 'list').stdout}"
+        f"lab {options.name!r} is running\ninventory: {lab.paths.inventory}\n"
+        + "".join(f"{host.name}:\n{lab.pve('pct', 'list', host=host.name).stdout}" for host in lab.topology.hosts)
     )
     return 0
 
@@ -117,7 +124,7 @@ def run(options: argparse.Namespace) -> int:
         return _run_in(RunningLab(options.name), command)
     # SystemExit unwinds the `with` block: a terminated run takes its lab down in order.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    with held_lab(options.name) as lab:
+    with held_lab(options.name, BY_HOSTS[options.hosts]) as lab:
         return _run_in(lab, command)
 
 

@@ -15,6 +15,7 @@ from tests.lab.layout import REPOSITORY, Paths
 from tests.lab.processes import ProcessIdentity
 from tests.lab.requirements import require
 from tests.lab.running import POLL_S
+from tests.lab.topology import BY_HOSTS
 
 READY = "ready"
 
@@ -28,8 +29,8 @@ def is_running(name: str) -> bool:
     return holder.alive() and init.alive()
 
 
-def start(name: str) -> None:
-    """Start a lab and return when it is up.
+def start(name: str, hosts: int = 1) -> None:
+    """Start a lab of one or two Proxmox hosts and return when it is up.
 
     Raises:
         LabUnavailableError: this machine cannot run it.
@@ -37,7 +38,7 @@ def start(name: str) -> None:
     """
     require()
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.lab.daemon", name],
+        [sys.executable, "-m", "tests.lab.daemon", name, str(hosts)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -70,11 +71,11 @@ def stop(name: str) -> None:
         time.sleep(POLL_S)
 
 
-def hold(name: str) -> int:
+def hold(name: str, hosts: int) -> int:
     """Hold a lab until SIGTERM or its own end. Writes ``ready`` to standard output once it is up, or why it is not."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        with held_lab(name) as lab:
+        with held_lab(name, BY_HOSTS[hosts]) as lab:
             sys.stdout.write(f"{READY}\n")
             sys.stdout.flush()
             nothing = os.open(os.devnull, os.O_RDWR)
@@ -93,4 +94,4 @@ def _wait_for_end(pid: int) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(hold(sys.argv[1]))
+    raise SystemExit(hold(sys.argv[1], int(sys.argv[2])))

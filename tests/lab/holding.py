@@ -7,14 +7,15 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
-from tests.lab import access, base_root, keeper, layers
+from tests.lab import access, base_root, keeper, layers, topology
 from tests.lab.errors import LabError
 from tests.lab.layout import REPOSITORY, Paths
 from tests.lab.processes import ProcessIdentity
 from tests.lab.requirements import require
-from tests.lab.running import BOOTED, POLL_S, RunningLab
+from tests.lab.running import POLL_S, RunningLab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,8 +25,12 @@ STOP_TIMEOUT_S = 15.0
 
 
 @contextmanager
-def held_lab(name: str) -> Iterator[RunningLab]:
+def held_lab(name: str, machines: topology.Topology = topology.ONE_HOST) -> Iterator[RunningLab]:
     """A lab for the time of a ``with`` block. The base root is built first when it is missing.
+
+    Args:
+        name: tells labs apart.
+        machines: which machines it has.
 
     Raises:
         LabUnavailableError: this machine cannot run it.
@@ -35,7 +40,7 @@ def held_lab(name: str) -> Iterator[RunningLab]:
     base = base_root.ensure()
     paths = Paths(name)
     sweep(paths)
-    _claim(paths)
+    _claim(paths, machines)
     with paths.log.open("w+b") as log:
         process = _start_keeper(paths, str(base), log.fileno())
         try:
@@ -64,7 +69,7 @@ def sweep(paths: Paths) -> None:
         time.sleep(POLL_S)  # the keeper is at it
 
 
-def _claim(paths: Paths) -> None:
+def _claim(paths: Paths, machines: topology.Topology) -> None:
     paths.state.parent.mkdir(parents=True, exist_ok=True)
     try:
         paths.state.mkdir(mode=0o700)
@@ -72,6 +77,7 @@ def _claim(paths: Paths) -> None:
         raise LabError(
             f"a lab {paths.name!r} is already running: use it, stop it with `tests/lab/lab down`, or name another"
         ) from None
+    topology.write(paths, machines)
     ProcessIdentity.of(os.getpid()).write(paths.holder)
 
 
@@ -102,8 +108,10 @@ def _wait_for_start(paths: Paths, process: subprocess.Popen[bytes]) -> RunningLa
         time.sleep(POLL_S)
     lab = RunningLab(paths.name)
     access.write_client_files(paths, lab.init.pid)
-    lab.wait_until(lambda: lab.pve("systemctl", "is-system-running").stdout.strip() in BOOTED, "pve to boot")
-    lab.start_container()
+    for host in lab.topology.hosts:
+        lab.wait_until(partial(lab.host_booted, host.name), f"{host.name} to boot")
+    for container in lab.topology.serving:
+        lab.start_container(container.vmid)
     (paths.state / "booted").touch()
     return lab
 

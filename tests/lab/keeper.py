@@ -17,9 +17,11 @@ import sys
 import time
 from pathlib import Path
 
+from tests.lab import topology
 from tests.lab.layout import LAB_SOURCE, Paths
 from tests.lab.processes import ProcessIdentity, child_of
 from tests.lab.requirements import cgroup2_mount
+from tests.lab.topology import hardware_address
 
 NAMESPACES = ("--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup")
 UNSHARE = ("unshare", *NAMESPACES, "--propagation=private", "--fork", "--kill-child=KILL", "--")
@@ -43,7 +45,8 @@ def main() -> int:
     cgroup = cgroup_of(name)
     cgroup.mkdir(exist_ok=True)
     enter_cgroup = 'echo 0 >"$1/cgroup.procs" && shift && exec "$@"'
-    script = ["bash", str(LAB_SOURCE / "namespace.sh"), str(paths.state), base]
+    hosts = [f"{host.name}={hardware_address(host.address)}" for host in topology.read(paths).hosts]
+    script = ["bash", str(LAB_SOURCE / "namespace.sh"), str(paths.state), base, *hosts]
     with subprocess.Popen(
         ["sh", "-c", enter_cgroup, "sh", str(cgroup), *UNSHARE, *script], start_new_session=True
     ) as namespaces:

@@ -1,4 +1,4 @@
-"""Where the lab keeps its files, and the names and addresses in it.
+"""Where the lab keeps its files, and the paths on its machines.
 
 Everything lives in one cache directory outside the repository::
 
@@ -22,13 +22,12 @@ DEFAULT_NAME = "default"
 # The name is part of a Unix socket path (OpenSSH control master), which may not exceed 108 bytes.
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,15}")
 
-PVE_ADDRESS = "10.129.0.2"
-CONTAINER_ADDRESSES = {129: "10.129.0.129", 1290: "10.129.0.130"}
-INFERENCE_CONTAINER = 129
-
-GPU_COUNT = 8
-# The same path on pve and, bind-mounted, in the containers. Not under /run: a container's systemd would hide it.
+# The same path on the hosts and, bind-mounted, in the containers. Not under /run: a container's systemd would hide it.
 GPU_DIRECTORY = Path("/var/lib/simulated-gpu")
+
+# An ordinary login beside root's, who may become root with sudo.
+ORDINARY_USER = "admin"
+ORDINARY_UID = 1000
 
 TARGET_MODEL = Path("/shared/kimi-k2.5-int4")
 DRAFT_MODEL = Path("/data/eagle3/output_100k_sglang/4")
@@ -60,8 +59,13 @@ class Paths:
 
     @property
     def layers(self) -> Path:
-        """What is laid over the base root: ``pve/``, ``129/``, ``1290/``."""
+        """What is laid over the base root: ``pve/``, ``129/``, one for each machine."""
         return self.state / "layers"
+
+    @property
+    def topology(self) -> Path:
+        """Which machines the lab has; see ``tests.lab.topology``."""
+        return self.state / "topology"
 
     @property
     def inventory(self) -> Path:

@@ -6,9 +6,11 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
+from tests.lab import topology
 from tests.lab.errors import LabError
-from tests.lab.layout import CONTAINER_ADDRESSES, INFERENCE_CONTAINER, PVE_ADDRESS, Paths
+from tests.lab.layout import Paths
 from tests.lab.processes import ProcessIdentity
+from tests.lab.topology import INFERENCE_CONTAINER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,13 +38,14 @@ class RunningLab:
         if init is None or not init.alive():
             raise LabError(f"the lab {name!r} is not running: start it with `tests/lab/lab up`")
         self.init = init
+        self.topology = topology.read(self.paths)
 
     def enter_network(self, *command: str) -> list[str]:
         """The command line that runs a command of this machine in the lab's network."""
         return ["nsenter", "--target", str(self.init.pid), "--net", "--", *command]
 
-    def enter_pve(self, *command: str) -> list[str]:
-        """The command line that runs a command on pve, without SSH."""
+    def enter_pve(self, *command: str, host: str = "pve") -> list[str]:
+        """The command line that runs a command on a Proxmox host, without SSH."""
         return [
             "nsenter",
             "--target",
@@ -51,26 +54,36 @@ class RunningLab:
             "--",
             "lxc-attach",
             "--name",
-            "pve",
+            host,
             "--clear-env",
             "--",
             *command,
         ]
 
-    def pve(self, *command: str, timeout: float = COMMAND_TIMEOUT_S) -> Completed:
-        """Run a command on pve, as root, without SSH."""
-        return _run(self.enter_pve(*command), timeout)
+    def pve(self, *command: str, host: str = "pve", timeout: float = COMMAND_TIMEOUT_S) -> Completed:
+        """Run a command on a Proxmox host, as root, without SSH."""
+        return _run(self.enter_pve(*command, host=host), timeout)
+
+    def pve_of(self, vmid: int, *command: str, timeout: float = COMMAND_TIMEOUT_S) -> Completed:
+        """Run a command on the host of a container."""
+        return self.pve(*command, host=self.topology.container(vmid).host, timeout=timeout)
 
     def container(
         self, *command: str, vmid: int = INFERENCE_CONTAINER, timeout: float = COMMAND_TIMEOUT_S
     ) -> Completed:
         """Run a command in a container through ``pct exec``."""
-        return self.pve("pct", "exec", str(vmid), "--keep-env", "0", "--", *command, timeout=timeout)
+        return self.pve_of(vmid, "pct", "exec", str(vmid), "--keep-env", "0", "--", *command, timeout=timeout)
 
     def ssh_command(self, machine: str, *command: str) -> list[str]:
-        """The command line of ``ssh`` to a machine: ``pve`` or the number of a container."""
-        address = PVE_ADDRESS if machine == "pve" else CONTAINER_ADDRESSES[int(machine)]
-        return ["ssh", "-F", str(self.paths.ssh_config), address, *command]
+        """The command line of ``ssh`` to a machine: the name of a host or the number of a container.
+
+        Raises:
+            LabError: this lab has no such machine.
+        """
+        addresses = self.topology.addresses
+        if machine not in addresses:
+            raise LabError(f"this lab has no machine {machine!r}; it has {', '.join(addresses)}")
+        return ["ssh", "-F", str(self.paths.ssh_config), addresses[machine], *command]
 
     def ssh(self, machine: str, *command: str, timeout: float = COMMAND_TIMEOUT_S) -> Completed:
         """Run a command over SSH, with the host key checked."""
@@ -82,10 +95,14 @@ class RunningLab:
         Raises:
             LabError: it did not start, or not within 20 s.
         """
-        started = self.pve("pct", "start", str(vmid))
+        started = self.pve_of(vmid, "pct", "start", str(vmid))
         if started.returncode:
             raise LabError(f"container {vmid} did not start: {started.stderr.strip()}")
         self.wait_until(lambda: self.container_booted(vmid), f"container {vmid} to boot")
+
+    def host_booted(self, host: str = "pve") -> bool:
+        """Whether the host's systemd has started everything."""
+        return self.pve("systemctl", "is-system-running", host=host).stdout.strip() in BOOTED
 
     def container_booted(self, vmid: int = INFERENCE_CONTAINER) -> bool:
         """Whether the container's systemd has started everything."""
@@ -93,7 +110,7 @@ class RunningLab:
 
     def reset_container(self, vmid: int = INFERENCE_CONTAINER) -> None:
         """Give the container an empty disk and start it: about half a second."""
-        self.pve("pct", "rollback", str(vmid), "fresh")
+        self.pve_of(vmid, "pct", "rollback", str(vmid), "fresh")
         self.start_container(vmid)
 
     @staticmethod

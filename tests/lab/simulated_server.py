@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,14 @@ INTERPRETER = "/usr/bin/python3"
 SITE_PACKAGES = "lib/python3.11/site-packages"
 
 
-def install_gpus(layer: Path, node: Path) -> None:
-    """Install what every machine with the GPUs has: the description of the node, nvidia-smi and ``hold-gpu``."""
+def install_gpus(layer: Path, node: Path, gpus: range) -> None:
+    """Install what every machine with GPUs has: nvidia-smi, ``hold-gpu``, and the description of the node.
+
+    Args:
+        layer: of the machine.
+        node: the description of the host.
+        gpus: the host's numbers of the GPUs that the machine has; it counts them from 0.
+    """
     programs = layer / "usr/local/bin"
     programs.mkdir(parents=True, exist_ok=True)
     (programs.parents[1] / "bin").mkdir(exist_ok=True)
@@ -31,7 +38,9 @@ def install_gpus(layer: Path, node: Path) -> None:
     shutil.copytree(SITE, layer / PROGRAMS, ignore=shutil.ignore_patterns("__pycache__"))
     description = layer / DESCRIPTION
     description.parent.mkdir(parents=True)
-    shutil.copy2(node / "node.json", description)
+    settings = json.loads((node / "node.json").read_text())
+    settings["gpus"] = [settings["gpus"][number] | {"index": index} for index, number in enumerate(gpus)]
+    description.write_text(json.dumps(settings, indent=2) + "\n")
 
 
 def install_server(layer: Path, node: Path) -> None:
@@ -42,12 +51,18 @@ def install_server(layer: Path, node: Path) -> None:
     for name, path in (("target", TARGET_MODEL), ("draft", DRAFT_MODEL)):
         destination = layer / path.relative_to("/")
         destination.parent.mkdir(parents=True, exist_ok=True)
-        (node / "models" / name).rename(destination)
+        # Links, because the weights are sparse files of gigabytes, and several containers may have them.
+        shutil.copytree(node / "models" / name, destination, copy_function=os.link)
 
 
-def describe_node(directory: Path) -> None:
-    """Make a simulated node to take files from; its description speaks of the lab's paths."""
-    create_node(directory, PROFILE)
+def describe_node(directory: Path, seed: int) -> None:
+    """Make a simulated node to take files from; its description speaks of the lab's paths.
+
+    Args:
+        directory: where.
+        seed: another one for each host, whose GPUs then have other UUIDs.
+    """
+    create_node(directory, PROFILE, seed=seed)
     description = directory / "node.json"
     settings = json.loads(description.read_text())
     settings |= {"gpu_dir": str(GPU_DIRECTORY), "state_dir": "/var/lib/sglang-simulator"}

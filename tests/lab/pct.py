@@ -2,7 +2,7 @@
 """Stand-in for Proxmox's pct over real LXC containers: the subcommands, texts and exit statuses that the roles rely on.
 
 Supported: list, status [--verbose], config, start, stop, shutdown, exec, rollback ID fresh (an empty disk again).
-After pve-container's ``PVE/CLI/pct.pm`` and ``PVE/LXC.pm``: the cgroup layout, ``--keep-env``, PATH and messages are theirs.
+The cgroup layout, ``--keep-env``, PATH and messages are those of pve-container's ``PVE/CLI/pct.pm`` and ``PVE/LXC.pm``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CONFIGURATIONS = Path("/etc/pve/lxc")
 BASE = Path("/lab/base")
@@ -52,7 +55,7 @@ def configuration(vmid: str) -> list[tuple[str, str]]:
     """Key and value of each line of a container's configuration file."""
     path = CONFIGURATIONS / f"{vmid}.conf"
     if not path.exists():
-        die(f"Configuration file 'nodes/pve/lxc/{vmid}.conf' does not exist")
+        die(f"Configuration file 'nodes/{os.uname().nodename}/lxc/{vmid}.conf' does not exist")
     pairs = (line.partition(":") for line in path.read_text().splitlines() if line)
     return [(key, value.strip()) for key, _, value in pairs]
 
@@ -168,7 +171,7 @@ def rollback(vmid: str, snapshot: str) -> None:
     shutil.rmtree(DISKS / vmid, ignore_errors=True)
 
 
-COMMANDS = {
+COMMANDS: dict[str, Callable[..., object]] = {
     "config": lambda vmid: sys.stdout.write((CONFIGURATIONS / f"{vmid}.conf").read_text()),
     "exec": execute,
     "list": show_list,
