@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 BARS = "▁▂▃▄▅▆▇█"
 UNKNOWN = "-"
+ADAPTIVE = "--speculative-adaptive"
 MIB_PER_GIB = 1024.0
 
 
@@ -116,13 +117,13 @@ def speed(watched: Watched) -> str:
 
 
 def acceptance(watched: Watched) -> str:
-    """Return L beside the most that this launch can reach."""
+    """Return L beside the most that this launch can reach; one that chooses its steps itself has no such bound."""
     reading, facts = watched.reading, watched.facts
     if reading is None:
         return UNKNOWN
     if reading.acceptance_length is None:
         return "none yet" if facts.algorithm else "no speculation" if facts.model else UNKNOWN
-    most = f" of at most {facts.steps + 1}" if facts.steps else ""
+    most = f" of at most {facts.steps + 1}" if facts.steps and ADAPTIVE not in watched.argv else ""
     return f"{reading.acceptance_length:.2f}{most}"
 
 
@@ -170,7 +171,8 @@ def arm(watched: Watched) -> str:
     if "--speculative-algorithm" not in argv:
         return "baseline (no speculation)"
     steps = argv[argv.index("--speculative-num-steps") + 1] if "--speculative-num-steps" in argv[:-1] else "?"
-    return f"steps-{steps} ({argv[argv.index('--speculative-algorithm') + 1]})"
+    name = "adaptive" if ADAPTIVE in argv else f"steps-{steps}"
+    return f"{name} ({argv[argv.index('--speculative-algorithm') + 1]})"
 
 
 def flags(watched: Watched) -> str:

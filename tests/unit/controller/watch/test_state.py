@@ -189,6 +189,18 @@ def test_a_server_without_speculation() -> None:
     assert rows["launch"].endswith("of sweep /sweeps/1")
 
 
+def test_a_server_that_chooses_its_steps_itself() -> None:
+    argv = [*ARGV, "--speculative-algorithm", "EAGLE3", "--speculative-num-steps", "3", "--speculative-adaptive"]
+    found = watched(
+        asked(launch={"argv": argv, "launch_id": "x"}),
+        FactsRead(ServerFacts("m", "0.5.15", "EAGLE3", 3, 48)),
+        ServerAnswered(BUSY),
+    )
+    rows = dict(words.rows(found, 0.0))
+    assert rows["launch"].startswith("adaptive (EAGLE3), up ")
+    assert rows["L"] == "1.80", "it may go beyond the steps that it began with"
+
+
 def test_one_line_and_one_document_hold_the_same() -> None:
     found = watched(asked(), ServerAnswered(BUSY), GpusSeen((Gpu(0, 1024.0, 2048.0, 100.0, 50.0),)))
     line = words.line(found, "host", MOMENT, 2.0)
