@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from controller.exits import InputError
 from controller.journal import read_journal
@@ -14,7 +14,7 @@ from controller.sweep.files import JOURNAL, PLAN
 from controller.sweep.state import CellHistory, CellState, SweepState, fold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from controller.analysis.model import Launch
@@ -48,6 +48,7 @@ def launches(plan: Plan, state: SweepState) -> list[Launch]:
 
     found = []
     several = len(state.measured_hosts) > 1
+    adaptive = _adaptive_arms(plan, state)
     for cell in plan.cells:
         history = state.cell(cell.cell_id)
         if not history.state.has_result:
@@ -66,7 +67,7 @@ def launches(plan: Plan, state: SweepState) -> list[Launch]:
                 else None,
                 simulated=plan.simulated or bool((history.server or {}).get("simulated")),
                 confirmation=cell.confirmation,
-                adaptive=bool(arm.settings.get("sglang_server_speculative_adaptive")),
+                adaptive=cell.arm in adaptive,
                 conditions=conditions_from(history.gpu, history.foreign),
                 host=history.host if several else "",
             )
@@ -120,6 +121,18 @@ def _records(history: CellHistory) -> Iterable[RequestRecord]:
         return [RequestRecord.from_json(request) for request in history.requests]
     except RecordError as error:
         raise InputError(str(error)) from error
+
+
+def _adaptive_arms(plan: Plan, state: SweepState) -> set[str]:
+    """Return the arms whose server chooses its steps itself: their own setting, or the inventory's, as it says."""
+    asked = {arm.name for arm in plan.arms if arm.settings.get("sglang_server_speculative_adaptive")}
+    said = {cell.arm for cell in plan.cells if _says_adaptive(state.cell(cell.cell_id).server or {})}
+    return asked | said
+
+
+def _says_adaptive(server: Mapping[str, Any]) -> bool:
+    """Return whether a server speculates with steps of its own choice; without an algorithm the flag means nothing."""
+    return server.get("speculative_adaptive") is True and bool(server.get("speculative_algorithm"))
 
 
 def _steps(arm: Arm, history: CellHistory) -> int | None:
