@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from controller.load.chat_format import chat_format
+from controller.load.chat_format import ChatFormatError, chat_format
 from controller.load.prompt_templates import expand
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Workload:
 
     def __post_init__(self) -> None:
         """Check that the settings make sense and that the pool is large enough."""
-        chat_format(self.chat_format)
+        texts = self._texts()
         for name in ("output_tokens", "repeats", "prompts_per_run"):
             if getattr(self, name) < 1:
                 message = f"Workload {self.name} has {name} = {getattr(self, name)}; it must be at least 1."
@@ -124,7 +124,7 @@ class Workload:
             message = f"Workload {self.name} has a negative temperature or number of warm-up prompts."
             raise WorkloadError(message)
         ids = [prompt.id for prompt in self.prompts]
-        if len(set(ids)) != len(ids) or len(set(map(self.text_of, self.prompts))) != len(ids):
+        if len(set(ids)) != len(ids) or len(set(texts)) != len(ids):
             message = f"Workload {self.name} holds a prompt or an id twice; within a launch no prompt may repeat."
             raise WorkloadError(message)
         if self.prompts_needed > len(ids):
@@ -134,6 +134,25 @@ class Workload:
                 "give more prompts, fewer runs or lower concurrency."
             )
             raise WorkloadError(message)
+
+    def _texts(self) -> list[str]:
+        """Return the text of every prompt.
+
+        Raises:
+            WorkloadError: the chat format does not know a role, or a text is none that can be sent.
+        """
+        try:
+            chat_format(self.chat_format)
+            texts = [self.text_of(prompt) for prompt in self.prompts]
+        except ChatFormatError as error:
+            message = f"Workload {self.name}: {error}"
+            raise WorkloadError(message) from error
+        try:
+            self.lines().encode()
+        except UnicodeEncodeError as error:
+            message = f"Workload {self.name} holds a text that cannot be written as UTF-8 ({error.reason})."
+            raise WorkloadError(message) from error
+        return texts
 
     @property
     def prompts_needed(self) -> int:
@@ -243,13 +262,14 @@ def load(name_or_path: str | Path, **settings: Any) -> Workload:  # noqa: ANN401
 def _read(path: Path) -> tuple[Prompt, ...]:
     """Read the prompts of a JSON-lines file."""
     prompts = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    # Not splitlines(): a text may hold what ends a line elsewhere, such as U+2028.
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
         if not line.strip():
             continue
         try:
             data = json.loads(line)
             prompts.append(Prompt.from_json(data, default_id=number - 1))
-        except (AttributeError, TypeError, ValueError) as error:
+        except (AttributeError, TypeError, ValueError, OverflowError) as error:
             message = f"{path}, line {number}: {error}" if isinstance(error, WorkloadError) else None
             message = message or f"{path}, line {number} is not a JSON object with text or messages."
             raise WorkloadError(message) from error

@@ -131,10 +131,33 @@ def test_refuses_the_rest() -> None:
         Workload("w", twice)
     with pytest.raises(WorkloadError, match="run 0 at 8"):
         load("mixed").select(run=0, concurrency=8)
-    with pytest.raises(ChatFormatError, match="choose one of chatml, kimi-k2, llama-3, plain"):
+    with pytest.raises(WorkloadError, match="choose one of chatml, kimi-k2, llama-3, plain"):
         load("mixed", chat_format="no-such")
     with pytest.raises(ChatFormatError, match="role 'tool'"):
         chat_format("chatml").render([{"role": "tool", "content": ""}])
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"messages": [{"role": "tool", "content": "x"}]}', "Workload prompts: A message has role 'tool'"),
+        ('{"text": "half a character: \\ud83d"}', "Workload prompts .* cannot be written as UTF-8"),
+        ('{"id": 1e400, "text": "x"}', "line 1 is not a JSON object with text or messages"),
+    ],
+)
+def test_refuses_prompts_that_cannot_be_asked(tmp_path: Path, line: str, words: str) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text(f"{line}\n")
+    with pytest.raises(WorkloadError, match=words):
+        load(path, repeats=1, prompts_per_run=1, warmup_prompts=0)
+
+
+def test_what_is_frozen_is_read_back_whatever_ends_a_line_elsewhere(tmp_path: Path) -> None:
+    texts = ("a\u2028b\u2029c\x85d", "e\r\nf\rg\x0bh\x0ci\x1cj")
+    prompts = tuple(Prompt(number, "", text) for number, text in enumerate(texts))
+    workload = Workload("frozen", prompts, repeats=1, prompts_per_run=2, warmup_prompts=0)
+    workload.freeze(tmp_path / "frozen.jsonl")
+    assert load(tmp_path / "frozen.jsonl", **workload.settings()) == workload
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
