@@ -24,7 +24,7 @@ from controller.exits import InputError
 from controller.paths import REPOSITORY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
 PLANS = REPOSITORY / "plans"
 SUFFIX = ".yml"
@@ -162,20 +162,25 @@ def _sentence(error: ValidationError, content: object) -> str:
     if not isinstance(content, dict):
         return "begins with something else than the keys description and arms"
     first = min(error.errors(), key=lambda entry: len(entry["loc"]))
-    words = [_place(part, content) for part in first["loc"] if not str(part).endswith("]")]
+    place = ", ".join(_place([part for part in first["loc"] if not str(part).endswith("]")], content))
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         message = "there is no such key"
     elif first["type"] == "string_pattern_mismatch":
         message = "letters, digits, dots, dashes and underscores, at most 64"
-    place = ", ".join(word for word in words if word)
     return f"{place}: {message[:1].lower()}{message[1:]}" if place else message
 
 
-def _place(part: str | int, content: dict[str, Any]) -> str:
-    """Return one part of a place; an arm's number gets its name."""
-    if isinstance(part, str):
-        return "" if part == "arms" and content.get("arms") else part
+def _place(parts: Sequence[str | int], content: dict[str, Any]) -> Iterator[str]:
+    """Yield the words for a place: ``arm 2 (tree)`` for the second of the arms, the other parts as they are."""
+    if len(parts) > 1 and parts[0] == "arms":
+        yield _arm(int(parts[1]), content)
+        parts = parts[2:]
+    yield from map(str, parts)
+
+
+def _arm(part: int, content: dict[str, Any]) -> str:
+    """Return an arm by its number, with its name where it has one."""
     entry = content["arms"][part]
     name = entry.get("name") if isinstance(entry, dict) else None
     return f"arm {part + 1} ({name})" if isinstance(name, str) else f"arm {part + 1}"

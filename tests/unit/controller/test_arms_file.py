@@ -82,6 +82,7 @@ def test_every_kind_of_entry(tmp_path: Path) -> None:
         ("arms: [", "is not YAML (line 1, column 8): "),
         ("- a", "begins with something else than the keys description and arms"),
         ("arms: [{name: a}]", "description: field required"),
+        ("{description: d, arms: x}", "arms: input should be a valid list"),
         ("{description: d, arms: []}", "arms: list should have at least 1 item"),
         ("{description: d, arms: [{name: a, step: 2}]}", "arm 1 (a), step: there is no such key"),
         ("{description: d, arms: [{name: a}, {name: b, steps: 0}]}", "arm 2 (b), steps: input should be greater"),
@@ -89,6 +90,8 @@ def test_every_kind_of_entry(tmp_path: Path) -> None:
         ("{description: d, arms: [{name: a b}]}", "arm 1 (a b), name: letters, digits"),
         ("{description: d, arms: [{name: 3}]}", "arm 1, name: input should be a valid string"),
         ("{description: d, arms: [3]}", "arm 1: input should be a valid dictionary"),
+        ("{description: d, arms: [{name: a, flags: {1: 2}}]}", "arm 1 (a), flags, 1: input should be a valid string"),
+        ("{description: d, arms: [{name: a, flags: {x: [1, [2]]}}]}", "arm 1 (a), flags, x"),
         (
             "{description: d, arms: [{name: a, environment: {x: 1}}]}",
             "arm 1 (a), environment: 'x' is not an environment",
