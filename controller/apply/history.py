@@ -220,7 +220,7 @@ def destination(known: list[Deployment], word: str) -> Destination:
         raise InputError("nothing was deployed on this node by apply yet, so there is nothing to go back to.")
     if word == "last":
         return _last_good(known)
-    if not word.isdigit() or not 0 <= int(word) <= known[-1].number:
+    if not word.isdecimal() or not 0 <= int(word) <= known[-1].number:
         raise InputError(f"rollback {word}: give last, or a number from 0 to {known[-1].number} (history lists them).")
     if word == "0":
         return _unnumbered(known, known[0].before)

@@ -71,6 +71,6 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
         InputError: it is something else.
     """
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdigit() and int(part) > 0 for part in parts) or len(set(map(int, parts))) != len(parts):
+    if not all(part.isdecimal() and int(part) > 0 for part in parts) or len(set(map(int, parts))) != len(parts):
         raise InputError(f"{option}: {text!r} is not a list of different whole numbers of at least 1, such as 1,8.")
     return tuple(map(int, parts))

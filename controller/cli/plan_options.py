@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 from typing import TYPE_CHECKING, Any
@@ -137,6 +138,9 @@ def read_options(arguments: dict[str, Any]) -> Options:
         InputError: they make no sense alone or together.
     """
     seed, budget = arguments["seed"], arguments["budget"]
+    for name in ("margin", "aa_noise"):
+        if math.isnan(arguments[name] or 0.0):  # which is in every range, as click looks at it
+            raise InputError(f"--{name.replace('_', '-')} is not a number; give a relative difference such as 0.02.")
     return Options(
         arms=_arms(arguments),
         blocks=arguments["blocks"] or (DEFAULT_BLOCKS if arguments["aa"] else None),

@@ -94,6 +94,9 @@ def test_the_noise_of_the_node_becomes_the_margin(real: str, capsys: pytest.Capt
         ["--steps", "2", "--budget", "soon"],
         ["--steps", "2", "--budget", "0h"],
         ["--steps", "2", "--margin", "2"],
+        ["--steps", "2", "--concurrency", "²"],
+        ["--steps", "2", "--margin", "nan"],
+        ["--steps", "2", "--aa-noise", "nan"],
     ],
 )
 def test_options_that_make_no_sense(real: str, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
