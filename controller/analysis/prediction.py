@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from controller.analysis.intervals import exponential, mean_and_error, mean_interval, t_quantile
+from controller.analysis.intervals import exponential, mean_interval, t_quantile
 from controller.analysis.result import Confirmation, Interval, Miss
 
 if TYPE_CHECKING:
@@ -19,19 +19,39 @@ if TYPE_CHECKING:
     from controller.analysis.points import Point
 
 
-def prediction_interval(values: Sequence[float], *, confidence: float, fresh: int = 1) -> Interval | None:
-    """Return the interval that holds ``fresh`` new values together (Bonferroni); None for fewer than two values."""
-    count = len(values)
-    if count < 2:
+def prediction_interval(
+    values: Sequence[float], *, confidence: float, fresh: int = 1, elsewhere: Sequence[Sequence[float]] = ()
+) -> Interval | None:
+    """Return the interval that holds ``fresh`` new values together (Bonferroni).
+
+    Args:
+        values: What was measured under the same conditions as the new values, on one host of a fleet say.
+        confidence: Of the interval.
+        fresh: How many new values.
+        elsewhere: What was measured under others, host by host: of another mean, but equally scattered about it. A host
+            with few launches borrows the scatter of all.
+
+    Returns:
+        None without a value, or when no group has two.
+    """
+    groups = [group for group in (values, *elsewhere) if group]
+    degrees = sum(len(group) - 1 for group in groups)
+    if not values or degrees < 1:
         return None
-    mean, error = mean_and_error(values)
+    means = [math.fsum(group) / len(group) for group in groups]
+    squares = math.fsum((value - mean) ** 2 for group, mean in zip(groups, means, strict=True) for value in group)
     joint = 1 - (1 - confidence) / fresh
-    half = t_quantile(joint, count - 1) * error * math.sqrt(count) * math.sqrt(1 + 1 / count)
-    return Interval(mean, mean - half, mean + half)
+    half = t_quantile(joint, degrees) * math.sqrt(squares / degrees) * math.sqrt(1 + 1 / len(values))
+    return Interval(means[0], means[0] - half, means[0] + half)
 
 
 def confirm(
-    chosen: Sequence[Point], fresh: Sequence[Point], fresh_differences: Sequence[float], *, confidence: float
+    chosen: Sequence[Point],
+    fresh: Sequence[Point],
+    fresh_differences: Sequence[float],
+    *,
+    confidence: float,
+    elsewhere: Sequence[Sequence[Point]] = (),
 ) -> Confirmation | None:
     """Compare fresh launches of the winner with those that chose it; None without fresh launches.
 
@@ -40,10 +60,16 @@ def confirm(
         fresh: Launches of the winner that did not.
         fresh_differences: ln(speed) against the baseline of the same fresh block, where there is one.
         confidence: Of the prediction and of the interval of the speed-up.
+        elsewhere: Launches on other hosts, host by host, for the scatter; see ``prediction_interval``.
     """
     if not fresh:
         return None
-    expected = prediction_interval([point.ln_speed for point in chosen], confidence=confidence, fresh=len(fresh))
+    expected = prediction_interval(
+        [point.ln_speed for point in chosen],
+        confidence=confidence,
+        fresh=len(fresh),
+        elsewhere=[[point.ln_speed for point in points] for points in elsewhere],
+    )
     misses = tuple(
         _miss(point, chosen, expected)
         for point in fresh

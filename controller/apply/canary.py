@@ -37,10 +37,11 @@ class Expectation:
 
     Attributes:
         arm: The arm's name.
-        launches: Every launch of the sweep that was measured.
+        launches: Every launch of the sweep that was measured, on all its hosts.
         baseline: Name of the baseline; None without one.
         confidence: Of the prediction.
         margin: Relative difference that matters: less than that is no miss, however narrow the prediction.
+        host: The host of a fleet that is asked, which has a speed of its own; empty when there is only one.
         outputs_must_agree: False when the sweep itself says that the arm's answers differ.
     """
 
@@ -49,6 +50,7 @@ class Expectation:
     baseline: str | None
     confidence: float
     margin: float
+    host: str = ""
     outputs_must_agree: bool = True
 
 
@@ -61,7 +63,7 @@ class LevelResult:
         requests: Requests that completed.
         failed: Requests that did not.
         point: Its figures; None when nothing could be timed.
-        predicted: Tokens per second; None when the sweep has fewer than two launches of the arm.
+        predicted: Tokens per second; None when the sweep has too few launches of the arm.
         miss: The split of a difference outside the prediction that matters; None within it.
         outputs: Agreement with the baseline's answers; None when that cannot be said.
         outputs_must_agree: Whether a difference in the answers counts.
@@ -97,7 +99,7 @@ class LevelResult:
         """What an operator should know although it may stay."""
         found = []
         if self.point is not None and self.predicted is None:
-            found.append("the sweep has no two launches of this arm here, so its speed was not judged")
+            found.append("the sweep has too few launches of this arm to predict its speed here, so that was not judged")
         if self.miss is not None and self.miss.ln_speed > 0:
             found.append(
                 f"the canary ran faster than the sweep predicts: {self._split(self.miss)}. The machine has "
@@ -193,24 +195,38 @@ def _level(
     asked = [record for record in records if record.concurrency == level]
     failed = sum(record.error is not None for record in asked)
     points = points_at(sweep, level)
-    ours = [point for point in points if point.launch.arm == expected.arm]
-    baseline = [point for point in points if point.launch.arm == expected.baseline]
+    ours, elsewhere = _by_host([point for point in points if point.launch.arm == expected.arm], expected.host)
+    baseline, _ = _by_host([point for point in points if point.launch.arm == expected.baseline], expected.host)
     point = next(iter(points_at([launch], level)), None)
-    predicted = prediction_interval([one.ln_speed for one in ours], confidence=expected.confidence)
+    predicted = prediction_interval(
+        [one.ln_speed for one in ours],
+        confidence=expected.confidence,
+        elsewhere=[[one.ln_speed for one in points] for points in elsewhere],
+    )
     return LevelResult(
         concurrency=level,
         requests=sum(not record.warmup and record.error is None for record in asked),
         failed=failed,
         point=point,
         predicted=exponential(predicted) if predicted else None,
-        miss=_miss(point, ours, expected) if point and predicted else None,
+        miss=_miss(point, ours, elsewhere, expected) if point and predicted else None,
         outputs=output_agreement([point], baseline) if point else None,
         outputs_must_agree=expected.outputs_must_agree,
     )
 
 
-def _miss(point: Point, ours: Sequence[Point], expected: Expectation) -> Miss | None:
+def _by_host(points: Sequence[Point], host: str) -> tuple[list[Point], list[list[Point]]]:
+    """Return the points of one host, and those of each other one."""
+    hosts: dict[str, list[Point]] = {}
+    for point in points:
+        hosts.setdefault(point.launch.host, []).append(point)
+    return hosts.pop(host, []), list(hosts.values())
+
+
+def _miss(
+    point: Point, ours: Sequence[Point], elsewhere: Sequence[Sequence[Point]], expected: Expectation
+) -> Miss | None:
     """Return the split of a speed outside the prediction, unless the difference is too small to matter."""
-    found = confirm(ours, [point], (), confidence=expected.confidence)
+    found = confirm(ours, [point], (), confidence=expected.confidence, elsewhere=elsewhere)
     miss = found.misses[0] if found and found.misses else None
     return miss if miss and abs(miss.ln_speed) > math.log1p(expected.margin) else None

@@ -117,15 +117,12 @@ class Evidence:
         arms = [arm for level in self.analysis.levels for arm in level.arms if arm.arm == name]
         expectation = Expectation(
             arm=name,
-            # Of a fleet, this host alone: another one has a speed of its own.
-            launches=[
-                one
-                for one in launches(self.plan, self.state)
-                if not self.plan.hosts or self.state.cell(one.cell_id).host == target.host
-            ],
+            launches=launches(self.plan, self.state),
             baseline=self.analysis.baseline,
             confidence=self.analysis.confidence,
             margin=self.analysis.margin,
+            # Launches name their host where several were measured.
+            host="" if not self.plan.hosts or self.state.measured_hosts == [target.host] else target.host,
             outputs_must_agree=not any(arm.outputs is not None and arm.outputs.differs for arm in arms),
         )
         keys = read_keys(target)

@@ -187,3 +187,10 @@ def test_prediction_interval() -> None:
     assert one.high is not None
     assert many.high is not None
     assert many.high > one.high
+    # A group of one borrows the scatter of others, whatever their mean; a constant more changes nothing but the mean.
+    borrowed = prediction_interval([1.0], confidence=0.95, elsewhere=[[], [5.0, 5.1, 4.9]])
+    assert borrowed is not None
+    assert borrowed.value == 1.0
+    assert borrowed.high == pytest.approx(1.0 + stats.t.ppf(0.975, 2) * 0.1 * math.sqrt(2))
+    assert prediction_interval([], confidence=0.95, elsewhere=[[5.0, 5.1]]) is None
+    assert prediction_interval([1.0], confidence=0.95, elsewhere=[[5.0]]) is None

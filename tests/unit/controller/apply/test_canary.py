@@ -77,6 +77,29 @@ def test_a_difference_below_the_margin_is_no_miss_however_narrow_the_prediction(
     assert only(judge(records(91.0), dataclasses.replace(narrow, margin=0.2))).objections == []
 
 
+def test_a_host_of_a_fleet_is_held_to_its_own_speed_with_the_scatter_of_all() -> None:
+    ours, others = [95.0], [(190.0, 193.0), (191.0, 192.0)]
+    launches = [
+        dataclasses.replace(
+            launch_from_records(records(tps), cell_id=f"{host}{tps}", block=1, order=1, arm="steps-3", steps=3),
+            host=host,
+        )
+        for host, speeds in (("a", ours), ("b", others[0]), ("c", others[1]))
+        for tps in speeds
+    ]
+    fleet = expectation(launches=launches, host="a")
+    passed = only(judge(records(95.6), fleet))
+    assert passed.objections == []
+    assert passed.predicted is not None
+    assert 85 < (passed.predicted.low or 0) < 95 < (passed.predicted.high or 0) < 105
+    (objection,) = only(judge(records(60.0), fleet)).objections
+    assert "slower than the sweep predicts" in objection
+    # Of a host that measured nothing, the others say nothing.
+    stranger = only(judge(records(60.0), dataclasses.replace(fleet, host="d")))
+    assert stranger.predicted is None
+    assert "too few launches of this arm" in stranger.notes[0]
+
+
 def test_a_fast_canary_stays_and_is_said() -> None:
     result = only(judge(records(150.0), expectation()))
     assert result.objections == []
@@ -98,7 +121,7 @@ def test_a_single_launch_predicts_nothing_and_failed_requests_count() -> None:
     one = expectation(launches=[launch for launch in expectation().launches if launch.block == 0])
     result = only(judge(records(10.0), one))
     assert result.objections == []
-    assert "no two launches of this arm" in result.notes[0]
+    assert "too few launches of this arm" in result.notes[0]
     broken = only(judge(records(95.6, error="connection refused"), expectation()))
     assert broken.objections == ["6 requests of the canary failed"]
     assert broken.as_json()["tokens_per_s"] is None
