@@ -45,14 +45,15 @@ def sweep(fleet: LabFleet) -> Path:
     inventory = ("-i", str(fleet.inventory), "--hosts", "inference", "--dir", str(directory))
     wanted = ("--steps", "3", "--blocks", "3", "--confirm-blocks", "1")
     process = fleet.start("controller", "sweep", *inventory, *wanted, *SMALL, "--plain")
-    first = fleet.wait_for(process, directory, state="done", host=f"container{NEIGHBOUR}")
-    second = next(
-        record["cell"] for record in fleet.records(directory)
-        if record["kind"] == "cell" and record["block"] == first["block"] and record["cell"] != first["cell"]
-    )  # fmt: skip
-    fleet.wait_for(process, directory, state="launching", host=f"container{NEIGHBOUR}", cell=second)
-    assert fleet.lab.pve_of(NEIGHBOUR, "pct", "stop", str(NEIGHBOUR)).returncode == 0
-    _, err = process.communicate(timeout=400)
+    try:
+        first = fleet.wait_for(process, directory, state="done", host=f"container{NEIGHBOUR}")
+        plan, _ = read_sweep(directory)
+        second = next(cell for cell in plan.cells if cell.block == first["block"] and cell.cell_id != first["cell"])
+        fleet.wait_for(process, directory, state="launching", cell=second.cell_id)
+        assert fleet.lab.pve_of(NEIGHBOUR, "pct", "stop", str(NEIGHBOUR)).returncode == 0
+        _, err = process.communicate(timeout=400)
+    finally:
+        process.kill()
     assert process.returncode == 0, err
     assert "Traceback" not in err
     assert f"container{NEIGHBOUR} was lost" in err

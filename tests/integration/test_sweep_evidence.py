@@ -71,6 +71,7 @@ def test_the_story_hurts(make: Callable[..., SimulatedSweep]) -> None:
     assert one.server_processes() == []
 
 
+@thorough
 @pytest.mark.slow
 def test_a_winner_is_launched_again(make: Callable[..., SimulatedSweep]) -> None:
     """One right winner in twenty misses its prediction interval by chance, so a second try is allowed."""
@@ -89,7 +90,7 @@ def test_a_winner_is_launched_again(make: Callable[..., SimulatedSweep]) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("blocks", [1, 3])
+@pytest.mark.parametrize("blocks", [1, pytest.param(3, marks=thorough)])
 def test_a_lucky_launch_never_pays(make: Callable[..., SimulatedSweep], blocks: int) -> None:
     order = [cell.arm for cell in schedule(build_arms((3,)), blocks, 5)]
     one = make(faults={"lucky_launch": {"launch": order.index("steps-3") + 1, "factor": 0.5}})
