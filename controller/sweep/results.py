@@ -32,7 +32,7 @@ def read_sweep(directory: Path) -> tuple[Plan, SweepState]:
         JournalError: the journal is damaged.
     """
     path = directory / JOURNAL
-    state = fold(read_journal(path).records) if path.exists() else SweepState()
+    state = fold(read_journal(path).records, str(path)) if path.exists() else SweepState()
     if state.header is None:
         return Plan.read(directory / PLAN), state
     try:

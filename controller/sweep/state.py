@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from controller.exits import JournalError
 from controller.plan import Cell
 from controller.sweep.configuration import Configuration
 
@@ -150,13 +151,27 @@ class SweepState:
         return [cell_id for cell_id, history in self.cells.items() if history.state.unfinished]
 
 
-def fold(records: Iterable[Mapping[str, Any]]) -> SweepState:
-    """Fold journal records, oldest first. Records of a kind that is not known are skipped."""
+def fold(records: Iterable[Mapping[str, Any]], source: str = "the journal") -> SweepState:
+    """Fold journal records, oldest first. Records of a kind that is not known are skipped.
+
+    Args:
+        records: Of one sweep.
+        source: What an error calls them.
+
+    Raises:
+        JournalError: a record lacks what its kind has.
+    """
     state = SweepState()
-    for record in records:
+    for number, record in enumerate(records, start=1):
         handler = _HANDLERS.get(str(record.get("kind")))
-        if handler:
-            handler(state, record)
+        try:
+            if handler:
+                handler(state, record)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise JournalError(
+                f"record {number} of {source} ({record.get('kind')}) cannot be read: {error!r}. Another version wrote "
+                "it, or somebody changed it; use that version, or move the file away to start anew."
+            ) from error
     return state
 
 
