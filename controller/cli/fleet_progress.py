@@ -39,6 +39,10 @@ class FleetLines:
         if reused:
             self.say(reused_words(reused))
 
+    def more_to_do(self, count: int) -> None:
+        """Count launches that were not to be done before."""
+        self._left += count
+
     def on(self, host: str) -> HostLines:
         """Return who writes about one host."""
         return HostLines(self, host)
@@ -51,8 +55,8 @@ class FleetLines:
         """Write a line about a host; ``text`` may hold markup."""
         self.say(f"{escape(host):{self._width}}  {text}")
 
-    def one_done(self) -> int:
-        """Count a measured launch; return how many are left."""
+    def one_ended(self) -> int:
+        """Count a launch that is not made again; return how many are left."""
         self._left = max(0, self._left - 1)
         return self._left
 
@@ -78,7 +82,7 @@ class HostLines(SilentWatcher):
     def cell_ended(self, cell: Cell, state: str, text: str, seconds: float) -> None:
         """Say how the launch ended, and how many are left."""
         detail = f": {escape(text)}" if text else ""
-        left = f", {self._fleet.one_done()} left" if state == "done" else ""
+        left = f", {self._fleet.one_ended()} left" if state in ("done", "failed") else ""
         colour = COLOURS.get(state, "default")
         self._fleet.about(
             self._host, f"[{colour}]{state:9}[/] block {cell.block}, {escape(cell.arm)}, {seconds:.1f} s{left}{detail}"

@@ -144,6 +144,7 @@ class FleetSweep:
             return not self._ending.trouble
         self.plan, cells = grown(self.plan, self.directory, self._journal, self.watcher.note)
         self._schedule.add(cells)
+        self.watcher.more_to_do(len(cells))
         return bool(cells)
 
     def _hand_out(self) -> None:
@@ -161,6 +162,7 @@ class FleetSweep:
             fields = {"taken_from": taken.taken_from, "dropped": everything} if taken.taken_from else {}
             self._journal.append("block", block=number, host=host, state="taken", **fields)
             if taken.taken_from:
+                self.watcher.more_to_do(len(taken.dropped))
                 self.watcher.note(
                     f"block {number} begins anew on {host}; {len(taken.dropped)} launch"
                     f"{'es' if len(taken.dropped) > 1 else ''} on {taken.taken_from} count no more"
@@ -230,7 +232,7 @@ class FleetSweep:
 
     def _read_back(self, host: str) -> None:
         """Learn from the journal how far a host came that can no longer say so, and close its launch there."""
-        state = fold(read_journal(self.directory / JOURNAL).records)
+        state = fold(read_journal(self.directory / JOURNAL).records, str(self.directory / JOURNAL))
         for cell_id, history in state.cells.items():
             mine = self.state.cell(cell_id)
             mine.attempt = max(mine.attempt, history.attempt)

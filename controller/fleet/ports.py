@@ -56,6 +56,9 @@ class FleetWatcher(Protocol):
     def sweep_started(self, plan: Plan, pending: Sequence[Cell], reused: int) -> None:
         """The plan is known."""
 
+    def more_to_do(self, count: int) -> None:
+        """Launches were added to the plan, or count no more and are made again elsewhere."""
+
     def on(self, host: str) -> Watcher:
         """Return who watches one host."""
 

@@ -104,13 +104,16 @@ def test_progress_names_the_host(tmp_path: Path) -> None:
     host.cell_ended(decided.cells[1], "failed", "GPU 3 is full.", 3.0)
     host.note("it is warm")
     lines.note("block 1 begins anew")
+    lines.more_to_do(2)
+    host.cell_ended(decided.cells[2], "done", "", 4.0)
     text = out.getvalue()
     assert "on 2 hosts: gpu1, longer-name (every figure is a simulated one)" in text
     assert "2 finished cells are reused" in text
     assert "gpu1         launching block 1, " in text
     assert "attempt 2" in text
     assert "12.0 s, 2 left" in text
-    assert "GPU 3 is full." in text
+    assert "3.0 s, 1 left: GPU 3 is full." in text
+    assert "4.0 s, 2 left" in text
     assert "gpu1         note it is warm" in text
     assert "note      block 1 begins anew" in text
 

@@ -87,6 +87,7 @@ def test_a_host_that_cannot_be_reached_any_more_leaves_its_block_to_another(tmp_
     assert state.measured_hosts == ["b"]
     assert [(one.host, one.attempt) for one in state.superseded] == [("a", 1)]
     assert any("begins anew on b; 1 launch on a count no more" in note for note in heard.notes)
+    assert heard.added == 1
     assert state.host("a").lost == "no route to host"
 
 

@@ -115,10 +115,14 @@ class Heard:
 
     def __init__(self) -> None:
         self.notes: list[str] = []
+        self.added = 0
         self.ended: list[tuple[str, str, str]] = []
 
     def sweep_started(self, *_: object) -> None:
         pass
+
+    def more_to_do(self, count: int) -> None:
+        self.added += count
 
     def note(self, text: str) -> None:
         self.notes.append(text)
