@@ -1,6 +1,6 @@
 """kill -9 at a random moment, then resume: nothing finished is lost, nothing is measured twice, nothing runs unnoticed.
 
-Two rounds by default; ``CONTROLLER_KILL_ROUNDS=100`` for more, ``CONTROLLER_KILL_SEED`` to repeat a series.
+One round by default; ``CONTROLLER_KILL_ROUNDS=100`` for more, ``CONTROLLER_KILL_SEED`` to repeat a series.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-ROUNDS = int(os.environ.get("CONTROLLER_KILL_ROUNDS", "2"))
+ROUNDS = int(os.environ.get("CONTROLLER_KILL_ROUNDS", "1"))
 SEED = int(os.environ.get("CONTROLLER_KILL_SEED", str(random.randrange(2**31))))
 LONGEST_LIFE_S = 12.0
 

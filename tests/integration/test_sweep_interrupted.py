@@ -34,7 +34,7 @@ def started(simulated: SimulatedSweep, *extra: str) -> subprocess.Popen[str]:
         "--steps",
         "3",
         "--blocks",
-        "2",
+        "1",
         *SMALL,
         *extra,
     )
