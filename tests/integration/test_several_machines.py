@@ -52,6 +52,22 @@ def test_two_machines_serve_end_and_are_cleaned_together(make_group: Callable[..
     assert "changed=0" in output
     assert [group.launch(name)["launch_id"] for name in NAMES] == [launch["launch_id"] for launch in launches]
 
+    # What one machine refuses ends nothing on the others.
+    group.set("node1", sglang_server_api_key="short")
+    code, output = group.play("deploy.yml", "--skip-tags", "preflight", sglang_server_speculative=False)
+    assert code == 2, output
+    assert "shorter than 8 characters" in output
+    assert "No server is started or stopped, because of the machines of this model node1 failed" in " ".join(
+        output.split()
+    )
+    assert [group.launch(name)["launch_id"] for name in NAMES] == [launch["launch_id"] for launch in launches]
+    assert sorted(group.processes()) == sorted(names)
+    group.set("node1", sglang_server_api_key="")
+    code, output = group.play("playbooks/restart.yml", "--limit", "node1", sglang_server_speculative=False)
+    assert code == 2, output
+    assert "run it for all machines of the model at once" in " ".join(output.split())
+    assert sorted(group.processes()) == sorted(names)
+
     # What differs on one machine makes the launch anew on all.
     group.set("node2", sglang_server_random_seed=7)
     code, output = group.play("deploy.yml", "--tags", "sglang_server", sglang_server_speculative=False)
