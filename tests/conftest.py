@@ -30,7 +30,7 @@ settings.load_profile("any-machine")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Make a skip an error where ``CI`` is set, whichever way the test came to be skipped."""
+    """Make a skip an error where ``CI`` is true, whichever way the test came to be skipped."""
     report = yield
     if report.skipped and os.environ.get("CI") == "true" and isinstance(report.longrepr, tuple):
         reason = report.longrepr[2]

@@ -125,8 +125,8 @@ def _build(root: Path) -> None:
         _run(["mmdebstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, str(unfinished)])
         _prepare(unfinished)
         chroot = ("chroot", str(unfinished))
-        # Debian's own Python, as a user of Debian or Ubuntu would make it: its sitecustomize shadows the environment's.
         _run([*chroot, *USERADD])
+        # Debian's own Python, as a user of Debian or Ubuntu would make it: its sitecustomize shadows the environment's.
         _run([*chroot, "/usr/bin/python3", "-m", "venv", "--without-pip", str(SERVING_ENVIRONMENT)])
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -179,21 +179,21 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
     assert "\\b" not in out, "a raw docstring hides click's mark from click"
 
 
-def test_help_imports_neither_ansible_nor_numbers() -> None:
+@pytest.mark.parametrize(
+    ("words", "heavy"),
+    [
+        (["--help"], {"ansible", "ansible_runner", "numpy", "scipy", "httpx", "pydantic", "rich", "yaml"}),
+        (
+            ["sweep", "--help"],
+            {"ansible_runner", "numpy", "httpx", "asyncio", "filelock", "controller.sweep.prepare"},
+        ),
+    ],
+    ids=["neither Ansible nor numbers", "nothing that launches or measures"],
+)
+def test_help_imports_little(words: list[str], heavy: set[str]) -> None:
     code = (
-        "import sys\nfrom controller.cli import main\nmain(['--help'])\n"
-        "heavy = {'ansible', 'ansible_runner', 'numpy', 'scipy', 'httpx', 'pydantic', 'rich', 'yaml'}\n"
-        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def test_the_help_of_a_sweep_imports_nothing_that_launches_or_measures() -> None:
-    code = (
-        "import sys\nfrom controller.cli import main\nmain(['sweep', '--help'])\n"
-        "heavy = {'ansible_runner', 'numpy', 'httpx', 'asyncio', 'filelock', 'controller.sweep.prepare'}\n"
-        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
+        f"import sys\nfrom controller.cli import main\nmain({words!r})\n"
+        f"sys.exit(', '.join(sorted({heavy!r} & set(sys.modules))) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
