@@ -7,12 +7,9 @@ import json
 import os
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from controller.exits import ControllerError
-from controller.journal import Record, read_journal
 from controller.paths import REPOSITORY
 from tests.lab.access import inventory as lab_inventory
 from tests.lab.simulated_server import DESCRIPTION
@@ -125,20 +122,3 @@ class LabFleet:
         """GPU memory of a container's GPUs in MiB, as the container sees it."""
         query = ("--query-gpu=memory.used", "--format=csv,noheader,nounits")
         return [int(line) for line in self.lab.container("nvidia-smi", *query, vmid=vmid).stdout.split()]
-
-    def records(self, sweep: Path) -> list[Record]:
-        try:
-            return list(read_journal(sweep / "journal.jsonl").records)
-        except ControllerError:  # not there yet
-            return []
-
-    def wait_for(self, process: subprocess.Popen[str], sweep: Path, timeout: float = 240, **fields: str) -> Record:
-        """Wait for a record of a cell in the journal; a controller that ends before cannot write it."""
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            for record in self.records(sweep):
-                if record["kind"] == "cell" and fields.items() <= record.items():
-                    return record
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.05)
-        raise TimeoutError(f"no cell {fields} within {timeout} s")

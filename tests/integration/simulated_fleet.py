@@ -7,14 +7,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controller.exits import ControllerError
-from controller.journal import Record, read_journal
 from controller.paths import REPOSITORY, SIMULATOR_INVENTORY
 from controller.simulator import Node, create_node
+from tests.integration.journal_records import wait_for_record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,21 +70,9 @@ class SimulatedFleet:
             "--no-confirm", "--no-report", *arguments,
         )  # fmt: skip
 
-    def records(self) -> list[Record]:
-        try:
-            return list(read_journal(self.directory / "journal.jsonl").records)
-        except ControllerError:
-            return []
-
-    def wait_for(self, process: subprocess.Popen[str], kind: str, timeout: float = 240, **fields: str) -> None:
-        """Wait until the journal holds such a record; a controller that ends before cannot write it."""
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            if any(record["kind"] == kind and fields.items() <= record.items() for record in self.records()):
-                return
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.05)
-        raise TimeoutError(f"no {kind} {fields} within {timeout} s")
+    def wait_for(self, process: subprocess.Popen[str], kind: str, **fields: str) -> None:
+        """Wait for a record of the sweep."""
+        wait_for_record(process, self.directory, kind, **fields)
 
     def kill_node(self, name: str) -> None:
         """End everything on a node at once, and let nobody in any more."""

@@ -11,6 +11,7 @@ import yaml
 
 from controller.sweep.results import read_sweep
 from controller.sweep.state import CellState
+from tests.integration.journal_records import wait_for_record
 from tests.integration.lab_fleet import REAL_TIME, LabFleet
 from tests.integration.simulated_evidence import WELL_DRAFTED
 from tests.lab.holding import held_lab
@@ -46,10 +47,10 @@ def sweep(fleet: LabFleet) -> Path:
     wanted = ("--steps", "3", "--blocks", "3", "--confirm-blocks", "1")
     process = fleet.start("controller", "sweep", *inventory, *wanted, *SMALL, "--plain")
     try:
-        first = fleet.wait_for(process, directory, state="done", host=f"container{NEIGHBOUR}")
+        first = wait_for_record(process, directory, "cell", state="done", host=f"container{NEIGHBOUR}")
         plan, _ = read_sweep(directory)
         second = next(cell for cell in plan.cells if cell.block == first["block"] and cell.cell_id != first["cell"])
-        fleet.wait_for(process, directory, state="launching", cell=second.cell_id)
+        wait_for_record(process, directory, "cell", state="launching", cell=second.cell_id)
         assert fleet.lab.pve_of(NEIGHBOUR, "pct", "stop", str(NEIGHBOUR)).returncode == 0
         _, err = process.communicate(timeout=400)
     finally:
