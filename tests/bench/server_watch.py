@@ -1,16 +1,25 @@
-"""Watches the launches of one node from outside, without asking them anything: processes and their logs only."""
+"""Watches the launches of one node from outside, without asking them anything: processes and their logs only.
+
+    python3 -m tests.bench.server_watch NODE FILE
+
+keeps what it has seen in FILE until it is ended by a signal.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import os
+import signal
+import sys
 import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TextIO
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
 
 EVERY_S = 0.05
@@ -72,9 +81,10 @@ class Life:
 class ServerWatch:
     """Notes the moments of every launch while it is open."""
 
-    def __init__(self, node: Path) -> None:
+    def __init__(self, node: Path, before: Iterable[Life] = ()) -> None:
         self._node = node
         self._logs: dict[int, TextIO] = {}
+        self._before = tuple(before)  # what another watch saw
         self.lives: dict[int, Life] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -89,14 +99,19 @@ class ServerWatch:
         for log in self._logs.values():
             log.close()
 
+    @property
+    def seen(self) -> list[Life]:
+        """Return every launch so far, the other watch's first."""
+        return [*self._before, *self.lives.values()]
+
     def loading_s(self, begin: float, end: float) -> float:
         """Return how long the launch that started between two moments took until it served."""
-        lives = [life for life in self.lives.values() if begin <= life.started <= end and life.ready]
+        lives = [life for life in self.seen if begin <= life.started <= end and life.ready]
         return sum((life.ready or 0.0) - life.started for life in lives)
 
     def stopping_s(self, begin: float, end: float) -> float:
         """Return how long the launch that went between two moments took to go once it was asked to."""
-        lives = [life for life in self.lives.values() if life.gone and life.asked and begin <= life.gone <= end]
+        lives = [life for life in self.seen if life.gone and life.asked and begin <= life.gone <= end]
         return sum((life.gone or 0.0) - (life.asked or 0.0) for life in lives)
 
     def _watch(self) -> None:
@@ -128,3 +143,31 @@ class ServerWatch:
             gone = True
         if gone:
             life.gone = now
+
+
+def write_lives(lives: Iterable[Life], file: Path) -> None:
+    """Replace the file by what is known of these launches."""
+    part = file.with_name(file.name + ".part")
+    part.write_text("".join(json.dumps(dataclasses.asdict(life)) + "\n" for life in lives))
+    part.replace(file)
+
+
+def read_lives(file: Path) -> list[Life]:
+    """Return what ``write_lives`` kept."""
+    return [Life(**json.loads(line)) for line in file.read_text().splitlines()]
+
+
+def main() -> None:
+    """Watch until ended by a signal."""
+    node, file = map(Path, sys.argv[1:])
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    with ServerWatch(node) as watch:
+        while not ended.wait(1.0):
+            write_lives(watch.seen, file)
+    write_lives(watch.seen, file)
+
+
+if __name__ == "__main__":
+    main()

@@ -3,7 +3,7 @@
 #
 #   tests/gpu/bundle.sh [OUT]        # default: ./.gpu (ignored by git through .git/info/exclude or a global ignore)
 #
-# OUT/part1..3   SGLang and its packages, a tar.xz in pieces of 58 MB:  cat OUT/part* | tar xJf - -C SITE
+# OUT/part1..4   SGLang and its packages, a tar.xz in pieces of 44 MB (a call may carry 64 MiB, the checkout included):  cat OUT/part* | tar xJf - -C SITE
 #                (torch 2.11 for CUDA 13 and transformers must already be on the machine)
 # OUT/wheels/    ansible-core, ansible-runner and the controller's packages
 #
@@ -29,5 +29,5 @@ for_cp312=(--only-binary=:all: --python-version 3.12 --implementation cp --abi c
   -r "$here/requirements-sglang-0.5.15-cp312.txt"
 rm -rf "$site"/sgl_kernel/{flash_ops.abi3.so,flashmla_ops.abi3.so,sm100} "$site/bin" "$site/flashinfer/data/aot"
 rm -f "$out"/part*
-tar cf - -C "$site" --exclude=__pycache__ . | xz -T0 -6 | split -b 58M --numeric-suffixes=1 -a 1 - "$out/part"
+tar cf - -C "$site" --exclude=__pycache__ . | xz -T0 -6 | split -b 44M --numeric-suffixes=1 -a 1 - "$out/part"
 ls -l "$out"

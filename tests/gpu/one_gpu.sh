@@ -14,11 +14,11 @@
 #   agreement  (2 s)   L, C, T1 and S of the journal beside SGLang's own log and counters, and lucky launches planted
 #   stopped    (200 s) the scheduler is stopped (SIGSTOP) while serving and while it captures graphs
 #   killed     (60 s)  the scheduler is killed (kill -9) while it loads
-#   cost       (350 s) a launch by the controller beside one by a shell script
+#   cost       (100 s after a sweep, else 350 s) launches by the controller beside those by a shell script
 #   peers      (300 s) sglang.auto_benchmark, one launch for each of the settings
 #   stop       (10 s)  no process and no GPU memory left
-# A loan of 30 minutes holds prepare to agreement with 12 launches (say --blocks 2 --steps 1,2,3 without --adaptive), or
-# prepare, deploy and the rest. BUDGET_S (default 1500) seconds after its start no further chapter but stop begins.
+# BUDGET_S (default 1500) seconds after its start no further chapter but stop begins. A loan of 30 minutes holds prepare
+# (while the bundle arrives: PARTS), deploy, sweep, agreement and cost.
 #
 # PYTHON runs the controller (default: prepare's, else python3). GPU_ROOT is where prepare puts everything.
 set -uo pipefail
@@ -28,7 +28,6 @@ all_chapters="doctor orphan deploy nccl fidelity sweep agreement stopped killed 
 . tests/gpu/telling.sh
 export PYTHONUNBUFFERED=1 GPU_RANKS=1 GPU_ROOT=${GPU_ROOT:-/tmp/eagle3}
 root=$GPU_ROOT
-log=${SERVER_LOG:-$root/logs/sglang_eagle3_nccl_3step.log}
 url=${URL:-http://127.0.0.1:8000}
 prompts=${PROMPTS:-$root/models/prompts.jsonl}
 serving=$root/ml-env/bin/python3
@@ -40,8 +39,16 @@ choose_python() {
 choose_python
 
 healthy() { curl -sf -o /dev/null -m 10 "$url/health"; }
+newest_log() { ls -t "$root"/logs/*.log | head -1; } # of the server that runs, whoever started it
 deployed() { # NAME: a healthy server of the inventory's settings
   healthy || play "$1-deploy" deploy.yml || note "      no healthy server"
+}
+cost_options() { # beside the launches of the sweep where there is one
+  if [ -e "$out/lives.jsonl" ]; then
+    echo "--after $out/sweep --watched $out/lives.jsonl --cells 2"
+  else
+    echo "--inventory $inventory --workload $prompts"
+  fi
 }
 part() { # SCRIPT CHAPTER…: chapters of another story, told into the same folder
   local script=$1
@@ -59,8 +66,10 @@ for chapter in $chapters; do
   case $chapter in
   prepare)
     say prepare
-    TRAIN_OPTIONS=${TRAIN_OPTIONS---ballast 2} tests/gpu/prepare.sh "${BUNDLE:?}" "$root" >"$out/prepare.txt" 2>&1
-    expect "the machine is an inference host" test $? -eq 0
+    TRAIN_OPTIONS=${TRAIN_OPTIONS---ballast 12 --measured-prompts 4} tests/gpu/prepare.sh "${BUNDLE:?}" "$root" >"$out/prepare.txt" 2>&1
+    prepared=$?
+    expect "the machine is an inference host" test $prepared -eq 0
+    [ $prepared -eq 0 ] || { tail -5 "$out/prepare.txt"; exit 1; } # a lent machine costs time
     choose_python
     cp "$root"/models/pair.json "$prompts" "$out/"
     {
@@ -84,18 +93,24 @@ for chapter in $chapters; do
     say fidelity
     deployed fidelity
     # shellcheck disable=SC2086  # options are words
-    "$python" tests/gpu/fidelity.py --url "$url" --log "$log" --json "$out/fidelity.json" \
+    "$python" tests/gpu/fidelity.py --url "$url" --log "$(newest_log)" --json "$out/fidelity.json" \
       ${FIDELITY_OPTIONS---peer-python $serving --model-path $root/models/target --workload $prompts --rounds 4} >"$out/fidelity.txt" 2>&1
     expect "the client measures as SGLang's own does" test $? -eq 0
     cat "$out/fidelity.txt"
     ;;
   sweep)
     "$python" -m tests.gpu.watch_metrics "$url" "$out/metrics.jsonl" &
-    watcher=$!
-    # The last --steps counts.
-    SWEEP_OPTIONS=${SWEEP_OPTIONS---steps 1,2,3,5 --adaptive --blocks 3 --confirm-blocks 1 --workload $prompts --prompts-per-run 8 --output-tokens 256} \
+    watchers=$!
+    "$python" -m tests.bench.server_watch "$root" "$out/lives.jsonl" &
+    watchers+=" $!"
+    # The last --steps counts. Chapter cost goes on from the last server.
+    SWEEP_OPTIONS="--leave-running ${SWEEP_OPTIONS---steps 1,2,3,5 --adaptive --blocks 3 --confirm-blocks 1 --workload $prompts --prompts-per-run 8 --output-tokens 256}" \
       part tests/gpu/story.sh sweep
-    kill $watcher
+    # shellcheck disable=SC2086  # two processes
+    kill $watchers
+    # shellcheck disable=SC2086
+    wait $watchers
+    cp "$(newest_log)" "$out/last-server.log" # the sweep keeps a log when its server has ended
     ;;
   agreement)
     say agreement
@@ -107,7 +122,7 @@ for chapter in $chapters; do
   cost)
     say cost
     # shellcheck disable=SC2086  # options are words
-    "$python" -m tests.gpu.cost --inventory "$inventory" --root "$root" --out "$out/cost" ${COST_OPTIONS---workload $prompts} >"$out/cost.txt" 2>&1
+    "$python" -m tests.gpu.cost --root "$root" --out "$out/cost" ${COST_OPTIONS-$(cost_options)} >"$out/cost.txt" 2>&1
     expect "both were measured" test $? -eq 0
     cat "$out/cost.txt"
     ;;
@@ -118,8 +133,9 @@ for chapter in $chapters; do
       mkdir -p "$out/peers"
       cp "$root/state/launch.json" "$out/peers/launch.json"
       play peers-stop playbooks/stop.yml
+      # shellcheck disable=SC2086  # options are words
       "$python" -m tests.gpu.auto_benchmark --python "$serving" --launch "$out/peers/launch.json" --prompts "$prompts" \
-        --out "$out/peers" >"$out/peers.txt" 2>&1
+        --out "$out/peers" ${PEERS_OPTIONS-} >"$out/peers.txt" 2>&1
       expect "it came to a conclusion" test $? -eq 0
       cat "$out/peers.txt"
     else

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.bench.server_watch import ServerWatch, leaders
-from tests.gpu.cost import Part, load_s
+from tests.bench.server_watch import Life, ServerWatch, leaders, read_lives, write_lives
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,6 +50,10 @@ def test_a_launch_is_seen_from_start_to_end(tmp_path: Path) -> None:
     assert watch.loading_s(begin - 60, begin - 30) == 0
 
 
-def test_the_rest_is_what_neither_server_nor_load_took() -> None:
-    assert Part("bare", wall=60.0, loading=41.0, stopping=4.0, load=6.0).rest == pytest.approx(9.0)
-    assert load_s([[], []]) == 0
+def test_what_one_process_watched_another_reads(tmp_path: Path) -> None:
+    file = tmp_path / "lives.jsonl"
+    write_lives([Life(7, started=100.0, ready=140.0, asked=150.0, gone=155.0), Life(8, started=160.0)], file)
+    with ServerWatch(tmp_path, before=read_lives(file)) as watch:
+        assert watch.loading_s(90.0, 110.0) == 40.0
+        assert watch.stopping_s(150.0, 160.0) == 5.0
+        assert watch.loading_s(159.0, 161.0) == 0
