@@ -34,6 +34,8 @@ QUIET_LOG_S = 5.0
 was deleted, rotated, or its disk is full, and only the server itself can say whether it serves."""
 ANSWER_S = 25.0
 """How long one answer of ``/health`` may take: SGLang itself gives up after 20 s (entrypoints/http_server.py)."""
+LATE_S = 1.0
+"""A refusal that comes sooner is of a server that still warms up or shuts down; a later one had no token to give."""
 # Reported by the slice that sees the server ready: leaving the module for them would cost a restart of it.
 _LAST_PHASES = frozenset({"draft_graphs", "warmup", "serving"})
 
@@ -80,11 +82,16 @@ class Observation:
 
 
 class HealthProbe:
-    """Asks `/health`, then `/server_info`, in a thread: a server that hangs must not hide that a process died."""
+    """Asks `/health`, then `/server_info`, in a thread: a server that hangs must not hide that a process died.
+
+    `silent_s` is for how long the server had given no token when it last answered: late refusals add up, because it may
+    be set to give up sooner than after its 20 s (SGLANG_HEALTH_CHECK_TIMEOUT).
+    """
 
     def __init__(self, options: WatchOptions) -> None:
         self._options = options
         self._thread: Optional[threading.Thread] = None
+        self._silent_since: Optional[float] = None
         self.asked_at: Optional[float] = None
         self.status: Optional[int] = None
         self.silent_s = 0.0
@@ -105,13 +112,19 @@ class HealthProbe:
 
     def _run(self) -> None:
         options = self._options
+        asked_at = self.asked_at or time.monotonic()
         status = health_status(options.host, options.port)
+        answered_at = time.monotonic()
         if status == 200 and options.serves:
             try:
                 self.info = server_info(options.host, options.port, options.api_key)
             except ProbeError as error:
                 self.warning = str(error)
-        self.silent_s = 0.0 if status == 200 else time.monotonic() - (self.asked_at or 0.0)
+        if status == 200 or answered_at - asked_at < LATE_S:
+            self._silent_since = None
+        elif self._silent_since is None:
+            self._silent_since = asked_at
+        self.silent_s = 0.0 if self._silent_since is None else answered_at - self._silent_since
         self.status = status
 
 
@@ -175,7 +188,7 @@ class LaunchWatch:
             if self.tracker.phase not in {self.options.known_phase, *_LAST_PHASES}:
                 return observation
             # The slice after this one would not know how long a server that has served owes an answer.
-            owed = self._probe.busy and self.tracker.phase == "serving"
+            owed = (self._probe.busy or self._probe.silent_s > 0) and self.tracker.phase == "serving"
             if time.monotonic() - begin >= self.options.slice_s and not owed:
                 return observation
             time.sleep(POLL_S)
@@ -196,7 +209,6 @@ class LaunchWatch:
         if limit_s is None:
             return ""
         if self.tracker.phase == "serving":
-            # A refusal at once is a server that still warms up or shuts down; a late one had no token to give.
             silent_s = self._probe.silent_s
             return f"gave no token for {silent_s:.0f} s (limit {limit_s:g} s)" if silent_s > limit_s else ""
         if self._probe.busy:

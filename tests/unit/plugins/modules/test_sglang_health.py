@@ -176,6 +176,15 @@ def test_a_server_that_gives_no_token_any_more_is_a_stall_with_evidence(launch: 
     assert "sglang::schedul" in {process["name"] for process in result["failure"]["evidence"]["processes"]}
 
 
+def test_refusals_that_each_come_sooner_than_the_limit_add_up(launch: Launch) -> None:
+    # SGLANG_HEALTH_CHECK_TIMEOUT may be shorter than the limit.
+    launch.start("mute")
+    result = launch.settle(phase_limits={"serving": 3.0}, slice_s=1.0, budget_s=20)
+    assert result["stalled"], result["msg"]
+    assert result["elapsed_s"] < 12
+    assert "(limit 3 s) in phase serving" in result["msg"]
+
+
 def test_the_next_launch_is_estimated_from_the_last(launch: Launch) -> None:
     launch.start("serves")
     ready = launch.settle()

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# The whole story of one GPU, from a bare machine to an empty GPU, with everything kept under OUT.
+# The whole story, from a bare machine to empty GPUs, with everything kept under OUT.
 #
-#   tests/gpu/one_gpu.sh INVENTORY OUT [CHAPTER…]
+#   tests/gpu/whole_story.sh INVENTORY OUT [CHAPTER…]
 #
-# Chapters (default: all but prepare, in this order), each also alone; the seconds are what to plan for on an H200:
+# GPU_RANKS (default 1) says over how many GPUs the target is split. Chapters (default: those of one GPU but prepare, in this
+# order), each also alone; the seconds are what to plan for on one H200:
 #   prepare    (200 s) serving environment, controller and trained pair from BUNDLE, as tests/gpu/bundle.sh made it
 #   doctor     (5 s)   controller doctor names the clash of context lengths before anything starts
 #   orphan     (20 s)  what an earlier launch left behind holds memory; the first act of deploy.yml frees it
@@ -17,6 +18,9 @@
 #   cost       (100 s after a sweep, else 350 s) launches by the controller beside those by a shell script
 #   peers      (300 s) sglang.auto_benchmark, one launch for each of the settings
 #   stop       (10 s)  no process and no GPU memory left
+# and for several GPUs:
+#   allreduce  (20 s)  controller doctor --allreduce over all ranks
+#   nccl-sweep (58 s a launch) draft steps and NCCL settings; SWEEP_OPTIONS replaces the options
 # BUDGET_S (default 1500) seconds after its start no further chapter but stop begins. A loan of 30 minutes holds prepare
 # (while the bundle arrives: PARTS), deploy, sweep, agreement and cost.
 #
@@ -26,7 +30,7 @@ cd "$(dirname "$(readlink -f "$0")")/../.."
 all_chapters="doctor orphan deploy nccl fidelity sweep agreement stopped killed cost peers stop"
 # shellcheck source=telling.sh
 . tests/gpu/telling.sh
-export PYTHONUNBUFFERED=1 GPU_RANKS=1 GPU_ROOT=${GPU_ROOT:-/tmp/eagle3}
+export PYTHONUNBUFFERED=1 GPU_RANKS=${GPU_RANKS:-1} GPU_ROOT=${GPU_ROOT:-/tmp/eagle3}
 root=$GPU_ROOT
 url=${URL:-http://127.0.0.1:8000}
 prompts=${PROMPTS:-$root/models/prompts.jsonl}
@@ -84,6 +88,8 @@ for chapter in $chapters; do
   doctor | stop) part tests/gpu/story.sh "$chapter" ;;
   deploy) URL=$url part tests/gpu/story.sh deploy again request ;;
   orphan | stopped | killed) part tests/gpu/tensor_parallel.sh "$chapter" ;;
+  allreduce) part tests/gpu/tensor_parallel.sh doctor ;;
+  nccl-sweep) part tests/gpu/tensor_parallel.sh sweep report ;;
   nccl)
     part tests/gpu/tensor_parallel.sh nccl
     play nccl-restore deploy.yml --tags nccl_env
