@@ -39,6 +39,11 @@ def test_from_the_clash_to_a_healthy_server_and_back(node: SimulatedNode) -> Non
     assert recap(second.stdout)["changed"] == 0, second.stdout
     assert node.launch["launch_id"] == launch["launch_id"]
 
+    refused = node.play("playbooks/restart.yml", {"sglang_server_speculative_num_steps": 99})
+    assert "but must be a whole number from 1 to 32" in " ".join(refused.stdout.split())
+    assert (refused.returncode, node.launch["launch_id"]) == (2, launch["launch_id"])
+    assert node.processes() != []
+
     other = node.play("playbooks/restart.yml", {"sglang_server_speculative": False})
     assert other.returncode == 0, other.stdout
     assert "--speculative" not in " ".join(node.launch["argv"])

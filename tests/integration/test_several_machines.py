@@ -54,14 +54,15 @@ def test_two_machines_serve_end_and_are_cleaned_together(make_group: Callable[..
 
     # What one machine refuses ends nothing on the others.
     group.set("node1", sglang_server_api_key="short")
-    code, output = group.play("deploy.yml", "--skip-tags", "preflight", sglang_server_speculative=False)
-    assert code == 2, output
-    assert "shorter than 8 characters" in output
-    assert "No server is started or stopped, because of the machines of this model node1 failed" in " ".join(
-        output.split()
-    )
-    assert [group.launch(name)["launch_id"] for name in NAMES] == [launch["launch_id"] for launch in launches]
-    assert sorted(group.processes()) == sorted(names)
+    for words in (["deploy.yml", "--skip-tags", "preflight"], ["playbooks/restart.yml"]):
+        code, output = group.play(*words, sglang_server_speculative=False)
+        assert code == 2, output
+        assert "shorter than 8 characters" in output
+        assert "No server is started or stopped, because of the machines of this model node1 failed" in " ".join(
+            output.split()
+        )
+        assert [group.launch(name)["launch_id"] for name in NAMES] == [launch["launch_id"] for launch in launches]
+        assert sorted(group.processes()) == sorted(names)
     group.set("node1", sglang_server_api_key="")
     code, output = group.play("playbooks/restart.yml", "--limit", "node1", sglang_server_speculative=False)
     assert code == 2, output
