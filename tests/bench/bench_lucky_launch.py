@@ -1,13 +1,14 @@
 """Whether one lucky launch decides: each setting launched once, as ``sglang.auto_benchmark`` does, against blocks.
 
-    python tests/bench/bench_lucky_launch.py [--steps 1,2,3] [--blocks 3] [--factor 0.55] [--json]
+    python tests/bench/bench_lucky_launch.py [--tool PYTHON] [--steps 1,2,3] [--blocks 3] [--factor 0.55] [--json]
 
 On a simulated node where speculation hurts (profile fast: 83 tok/s without, about 60 with three steps). The procedure
 of sglang.auto_benchmark 0.5.15 (auto_benchmark_lib.py: run_trial, result_sort_key) is played with its own measuring
 client, ``sglang.bench_serving``: every setting is launched once, in order, without speculation first, measured once and
-ended by SIGTERM; the highest output throughput is the best. The tool itself needs torch, hence "the procedure of". It
-is played twice, the second time with a lucky launch planted at the last setting. Then ``controller sweep`` measures
-the same settings with a launch of that setting as lucky. Exit code 1 when the sweep names that setting.
+ended by SIGTERM; the highest output throughput is the best. With --tool the tool itself does it: PYTHON is an
+interpreter with SGLang 0.5.15 and torch (no GPU), and what it launches is the simulated server. It searches twice, the
+second time with a lucky launch planted at the last setting. Then ``controller sweep`` measures the same settings with
+a launch of that setting as lucky. Exit code 1 when the sweep names that setting.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from controller.arms import build_arms
 from controller.load.workload import load
 from controller.plan import schedule
 from tests.bench.load_clients import Question, run_peer
-from tests.bench.peer_client import Peer, PeerError, fetched_peer
+from tests.bench.peer_client import Peer, PeerError, fetched_peer, installed_peer, make_tokenizer
+from tests.gpu import auto_benchmark
 from tests.integration.simulated_sweep import SimulatedSweep
 
 OUTPUT_TOKENS = 128
@@ -94,6 +96,38 @@ class OneLaunchEach:
             finally:
                 os.killpg(server.pid, signal.SIGTERM)
                 server.wait(20)
+
+
+class ToolItself:
+    """``sglang.auto_benchmark`` on a simulated node whose draft fits already."""
+
+    def __init__(self, node: SimulatedSweep, python: str) -> None:
+        self._node = node
+        self._folder = Path(tempfile.mkdtemp(dir=node.node.path, prefix="tool-"))
+        self._launch = json.loads((node.node.path / "state" / "launch.json").read_text())
+        _end(int(self._launch["pid"]))
+        tokenizer = self._folder / "tokenizer"
+        make_tokenizer(tokenizer)
+        self._peer = installed_peer(python, str(tokenizer), self._folder / "stand-in")
+        workload = load("mixed", concurrency_levels=(1,), repeats=1, prompts_per_run=PROMPTS, warmup_prompts=0)
+        prompts = self._folder / "prompts.jsonl"
+        prompts.write_text("".join(json.dumps({"text": workload.text_of(one)}) + "\n" for one in workload.prompts))
+        self._dataset = self._folder / "dataset.jsonl"
+        auto_benchmark.write_dataset(prompts, self._dataset, PROMPTS, OUTPUT_TOKENS)
+
+    def search(self, name: str, settings: list[int | None]) -> Search:
+        """Let the tool search the settings and read what it concludes."""
+        out = Path(tempfile.mkdtemp(dir=self._folder))
+        steps = [one for one in settings if one is not None]
+        document = auto_benchmark.configuration(self._launch, self._dataset, out, steps, PROMPTS, self._peer.tokenizer)
+        config = out / "auto_benchmark.yaml"
+        config.write_text(json.dumps(document))
+        seconds = auto_benchmark.run(self._peer, config, out / "auto_benchmark.log")
+        found = auto_benchmark.conclusion(out / "auto_benchmark")
+        scale = float(self._node.node.settings["time_scale"])
+        rates = {arm_of(row["steps"]): (row["output_tokens_per_s"] or 0.0) * scale for row in found["rows"]}
+        detail = ", ".join(f"{arm} {rate:.1f}" for arm, rate in rates.items())
+        return Search(name, found["launches"], seconds, arm_of(found["best"]["steps"]), detail)
 
 
 def arm_of(steps: int | None) -> str:
@@ -164,6 +198,7 @@ def sweep_search(node: SimulatedSweep, steps: tuple[int, ...], blocks: int, fact
 def main() -> int:
     """Play both procedures and print what each names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tool", metavar="PYTHON", help="interpreter with sglang 0.5.15: let the tool itself search")
     parser.add_argument("--steps", default="1,2,3")
     parser.add_argument("--blocks", type=int, default=3)
     parser.add_argument("--factor", type=float, default=0.55, help="time that the lucky launch takes, of the usual")
@@ -171,8 +206,9 @@ def main() -> int:
     options = parser.parse_args()
     steps = tuple(int(word) for word in options.steps.split(","))
     settings: list[int | None] = [None, *steps]
+    tool = "sglang.auto_benchmark" if options.tool else "one launch a setting"
     try:
-        peer = fetched_peer()
+        peer = None if options.tool else fetched_peer()
     except PeerError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -182,17 +218,17 @@ def main() -> int:
             first = node.run("sweep", "-i", str(node.inventory), "--dir", f"{folder}/first", *DRAFT_ONLY)
             if first.returncode:
                 raise SystemExit(f"error: the first launch failed: {first.stderr[-500:]}")
-            once = OneLaunchEach(node, peer)
-            found = [once.search("one launch a setting", settings)]
+            once = OneLaunchEach(node, peer) if peer else ToolItself(node, options.tool)
+            found = [once.search(tool, settings)]
             plant(node, len(settings), options.factor)
-            found.append(once.search("one launch a setting, one lucky", settings))
+            found.append(once.search(f"{tool}, one lucky", settings))
             found.append(sweep_search(node, steps, options.blocks, options.factor))
         finally:
             node.clean()
     if options.json:
         print(json.dumps({"simulated": True, "searches": [dataclasses.asdict(one) for one in found]}))
     else:
-        print(f"on a simulated node; the client of both searches by single launches: {peer.name}")
+        print("on a simulated node" + (f"; client of the searches by single launches: {peer.name}" if peer else ""))
         for one in found:
             print(f"{one.name:32} {one.launches:3} launches {one.seconds:5.0f} s  names {one.chosen or 'none'}")
             print(f"{'':32} {one.detail}")

@@ -54,7 +54,9 @@ def value_of(argv: list[str], flag: str) -> str:
     return argv[argv.index(flag) + 1]
 
 
-def configuration(launch: dict[str, Any], dataset: Path, out: Path, steps: list[int], prompts: int) -> dict[str, Any]:
+def configuration(
+    launch: dict[str, Any], dataset: Path, out: Path, steps: list[int], prompts: int, tokenizer: str = ""
+) -> dict[str, Any]:
     """Return the tool's configuration; JSON is YAML too."""
     argv = launch["argv"]
     model = value_of(argv, "--model-path")
@@ -70,7 +72,7 @@ def configuration(launch: dict[str, Any], dataset: Path, out: Path, steps: list[
             "env": environment,
         },
         "benchmark": {
-            "tokenizer": model,
+            "tokenizer": tokenizer or model,
             "model": model,
             "backend": "sglang",
             "qps": ["inf"],
@@ -147,6 +149,7 @@ def main() -> int:
     parser.add_argument("--launch", type=Path, required=True, help="launch record of a server with speculation")
     parser.add_argument("--prompts", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--tokenizer", default="", help="folder of one, when the target's has none (a simulated node)")
     parser.add_argument("--steps", default="1,2,3")
     parser.add_argument("--prompts-per-run", type=int, default=8)
     parser.add_argument("--output-tokens", type=int, default=256)
@@ -156,10 +159,11 @@ def main() -> int:
     steps = [int(word) for word in options.steps.split(",")]
     dataset, config = options.out / "dataset.jsonl", options.out / "auto_benchmark.yaml"
     write_dataset(options.prompts, dataset, options.prompts_per_run, options.output_tokens)
-    document = configuration(launch, dataset, options.out, steps, options.prompts_per_run)
+    document = configuration(launch, dataset, options.out, steps, options.prompts_per_run, options.tokenizer)
     config.write_text(json.dumps(document, indent=1) + "\n")
     with tempfile.TemporaryDirectory(prefix="auto-benchmark-") as folder:
-        peer = installed_peer(options.python, value_of(launch["argv"], "--model-path"), Path(folder))
+        tokenizer = options.tokenizer or value_of(launch["argv"], "--model-path")
+        peer = installed_peer(options.python, tokenizer, Path(folder))
         seconds = run(peer, config, options.out / "auto_benchmark.log")
     found = conclusion(options.out / "auto_benchmark") | {"seconds": round(seconds, 1)}
     (options.out / "auto_benchmark.json").write_text(json.dumps(found, indent=1) + "\n")
