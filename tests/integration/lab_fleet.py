@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controller.paths import REPOSITORY
+from tests.integration.users_program import finish, start_program
 from tests.lab.access import inventory as lab_inventory
 from tests.lab.simulated_server import DESCRIPTION
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
     from tests.lab.running import RunningLab
@@ -90,21 +90,11 @@ class LabFleet:
             "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
             "ANSIBLE_NOCOLOR": "1",
         }
-        return subprocess.Popen(
-            self.lab.enter_network(sys.executable, "-m", *command),
-            cwd=self.root,
-            env=os.environ | environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        return start_program(self.lab.enter_network(sys.executable, "-m", *command), self.root, environment)
 
     def run(self, *command: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
         """Run such a program to its end."""
-        process = self.start(*command)
-        out, err = process.communicate(timeout=timeout)
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+        return finish(self.start(*command), timeout)
 
     def controller(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.run("controller", *arguments)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,11 +12,11 @@ from typing import TYPE_CHECKING
 from controller.paths import REPOSITORY, SIMULATOR_INVENTORY
 from controller.simulator import Node, create_node
 from tests.integration.journal_records import wait_for_record
+from tests.integration.users_program import SMALL_LOAD, start_program
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
-
-SMALL = ("--output-tokens", "16", "--prompts-per-run", "2")
 
 
 @dataclass
@@ -52,22 +51,15 @@ class SimulatedFleet:
         return self.root / "sweep"
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start the controller in a session of its own."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "controller", *arguments],
-            cwd=self.root,
-            env=os.environ | {"XDG_STATE_HOME": str(self.root / "state"), "PYTHONPATH": str(REPOSITORY)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        """Start the controller."""
+        environment = {"XDG_STATE_HOME": str(self.root / "state"), "PYTHONPATH": str(REPOSITORY)}
+        return start_program([sys.executable, "-m", "controller", *arguments], self.root, environment)
 
     def start_sweep(self, *arguments: str) -> subprocess.Popen[str]:
         """Start a small sweep over all nodes."""
         return self.start(
-            "sweep", "-i", str(self.root / "inventory"), "--hosts", "inference", "--dir", str(self.directory), *SMALL,
-            "--no-confirm", "--no-report", *arguments,
+            "sweep", "-i", str(self.root / "inventory"), "--hosts", "inference", "--dir", str(self.directory),
+            *SMALL_LOAD, "--no-confirm", "--no-report", *arguments,
         )  # fmt: skip
 
     def wait_for(self, process: subprocess.Popen[str], kind: str, **fields: str) -> None:

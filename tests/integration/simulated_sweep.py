@@ -16,9 +16,7 @@ from typing import Any
 from controller.journal import Record, read_journal
 from controller.paths import REPOSITORY, SIMULATOR_INVENTORY
 from controller.simulator import Node, create_node
-
-SMALL = ("--output-tokens", "16", "--prompts-per-run", "2")
-"""Enough to be a measurement, little enough for a test."""
+from tests.integration.users_program import SMALL_LOAD, finish, start_program
 
 
 def free_port() -> int:
@@ -63,26 +61,16 @@ class SimulatedSweep:
         }
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start the controller in a session of its own, so that signals reach it alone."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "controller", *arguments],
-            cwd=self.root,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        """Start the controller."""
+        return start_program([sys.executable, "-m", "controller", *arguments], self.root, self.environment)
 
     def run(self, *arguments: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
         """Run the controller to its end."""
-        process = self.start(*arguments)
-        out, err = process.communicate(timeout=timeout)
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+        return finish(self.start(*arguments), timeout)
 
     def sweep(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a sweep with the small workload in ``root/sweep``."""
-        return self.run("sweep", "-i", str(self.inventory), "--dir", str(self.sweep_directory), *SMALL, *arguments)
+        return self.run("sweep", "-i", str(self.inventory), "--dir", str(self.sweep_directory), *SMALL_LOAD, *arguments)
 
     def play(self, playbook: str, variables: dict[str, Any]) -> subprocess.CompletedProcess[str]:
         """Run a playbook as a user does who has no controller."""

@@ -18,7 +18,8 @@ import yaml
 from controller.apply.history import Deployment, fold
 from controller.journal import read_journal
 from tests.integration.simulated_evidence import WELL_DRAFTED, finished_sweep, node_that_pays
-from tests.integration.simulated_sweep import SMALL, SimulatedSweep, document
+from tests.integration.simulated_sweep import SimulatedSweep, document
+from tests.integration.users_program import SMALL_LOAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -101,7 +102,7 @@ def test_a_winner_is_deployed_and_proven_and_nobody_else_touches_the_node_meanwh
     process = simulated.start(*words(simulated, sweep))
     wait_for_step(simulated, "written", 0)
     inventory = ("-i", str(simulated.inventory))
-    other = simulated.run("sweep", *inventory, "--dir", str(simulated.root / "x"), *SMALL, "--steps", "3")
+    other = simulated.run("sweep", *inventory, "--dir", str(simulated.root / "x"), *SMALL_LOAD, "--steps", "3")
     assert other.returncode == 4
     assert "another deployment holds" in other.stderr
     out, err = process.communicate(timeout=120)

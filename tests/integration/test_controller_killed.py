@@ -15,7 +15,8 @@ import pytest
 
 from controller.exits import ControllerError
 from controller.journal import read_journal
-from tests.integration.simulated_sweep import SMALL, SimulatedSweep
+from tests.integration.simulated_sweep import SimulatedSweep
+from tests.integration.users_program import SMALL_LOAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,7 +42,7 @@ def test_kill_9_and_resume(
     moments = random.Random(f"{SEED}-{number}")
     folder = simulated.root / f"round-{number}"
     process = simulated.start(
-        "sweep", "-i", str(simulated.inventory), "--dir", str(folder), "--steps", "3", "--blocks", "1", *SMALL
+        "sweep", "-i", str(simulated.inventory), "--dir", str(folder), "--steps", "3", "--blocks", "1", *SMALL_LOAD
     )
     finished_before: set[str] = set()
     kills = 0

@@ -10,7 +10,8 @@ import pytest
 
 from controller.paths import REPOSITORY
 from tests.integration.faults import thorough
-from tests.integration.simulated_sweep import SMALL, SimulatedSweep
+from tests.integration.simulated_sweep import SimulatedSweep
+from tests.integration.users_program import SMALL_LOAD
 from tests.integration.watched_launch import WatchedLaunch
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def test_steps_in_a_sweep_leave_every_duration_as_it_was(tmp_path: Path) -> None
             "1",
             "--no-confirm",
             "--json",
-            *SMALL,
+            *SMALL_LOAD,
         )
         simulated.wait_for("cell", state="measuring")
         shift.write_text(str(HOUR_S))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.faults import THOROUGH
-from tests.integration.simulated_sweep import SMALL, SimulatedSweep
+from tests.integration.simulated_sweep import SimulatedSweep
 from tests.integration.small_disk import fill, small_disk
+from tests.integration.users_program import SMALL_LOAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,7 @@ def test_a_full_controller_stops_the_server_and_loses_no_finished_cell(simulated
     inventory = ("-i", str(simulated.inventory))
     with small_disk(simulated.sweep_directory, 2048) as disk:
         process = simulated.start(
-            "sweep", *inventory, "--dir", str(disk), "--steps", "3", "--blocks", "1", "--no-confirm", *SMALL
+            "sweep", *inventory, "--dir", str(disk), "--steps", "3", "--blocks", "1", "--no-confirm", *SMALL_LOAD
         )
         simulated.wait_for("cell", state="done")
         simulated.wait_for("cell", state=state, cell=list(simulated.states())[-1])

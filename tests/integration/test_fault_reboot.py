@@ -17,7 +17,8 @@ from controller.process import boot_id, start_ticks
 from controller.sweep import leftovers
 from controller.sweep.leftovers import RunningNote
 from tests.integration.faults import THOROUGH
-from tests.integration.simulated_sweep import SMALL, SimulatedSweep
+from tests.integration.simulated_sweep import SimulatedSweep
+from tests.integration.users_program import SMALL_LOAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +50,7 @@ def test_a_rebooted_target_is_noticed_and_its_old_numbers_are_nobodys(
     simulated: SimulatedSweep, stranger: subprocess.Popen[bytes]
 ) -> None:
     inventory = ("-i", str(simulated.inventory))
-    sweep = ("--dir", str(simulated.sweep_directory), "--steps", "3", "--blocks", "1", "--no-confirm", *SMALL)
+    sweep = ("--dir", str(simulated.sweep_directory), "--steps", "3", "--blocks", "1", "--no-confirm", *SMALL_LOAD)
     process = simulated.start("sweep", *inventory, *sweep)
     simulated.wait_for_server()
     process.kill()

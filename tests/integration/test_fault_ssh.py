@@ -12,7 +12,8 @@ import pytest
 
 from tests.integration.faults import THOROUGH, thorough
 from tests.integration.local_sshd import LocalSshd, local_sshd
-from tests.integration.simulated_sweep import SMALL, SimulatedSweep
+from tests.integration.simulated_sweep import SimulatedSweep
+from tests.integration.users_program import SMALL_LOAD
 
 if TYPE_CHECKING:
     import subprocess
@@ -54,7 +55,7 @@ def simulated(tmp_path: Path, sshd: LocalSshd) -> Iterator[SimulatedSweep]:
 def started(simulated: SimulatedSweep) -> subprocess.Popen[str]:
     directory = str(simulated.sweep_directory)
     more = ("--steps", "3", "--blocks", "1", "--no-confirm")
-    return simulated.start("sweep", "-i", str(simulated.inventory), "--dir", directory, *more, *SMALL)
+    return simulated.start("sweep", "-i", str(simulated.inventory), "--dir", directory, *more, *SMALL_LOAD)
 
 
 def resumed(simulated: SimulatedSweep) -> None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.faults import THOROUGH
-from tests.integration.simulated_sweep import SMALL, SimulatedSweep
+from tests.integration.simulated_sweep import SimulatedSweep
+from tests.integration.users_program import SMALL_LOAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +62,7 @@ class Terminal:
 def test_a_closed_terminal_stops_the_server_and_the_sweep_can_be_resumed(simulated: SimulatedSweep, state: str) -> None:
     terminal = Terminal()
     command = [sys.executable, "-m", "controller", "sweep", "-i", str(simulated.inventory), "--no-confirm"]
-    command += ["--dir", str(simulated.sweep_directory), "--steps", "3", "--blocks", "1", *SMALL]
+    command += ["--dir", str(simulated.sweep_directory), "--steps", "3", "--blocks", "1", *SMALL_LOAD]
     process = terminal.start(command, cwd=simulated.root, env=simulated.environment | {"TERM": "xterm"})
     try:
         simulated.wait_for("cell", state=state)

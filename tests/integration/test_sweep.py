@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.simulated_sweep import SMALL, SimulatedSweep, document
+from tests.integration.simulated_sweep import SimulatedSweep, document
+from tests.integration.users_program import SMALL_LOAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,7 +116,7 @@ def test_a_dry_run_leaves_nothing_and_a_directory_with_a_journal_is_not_taken_ov
     simulated.sweep_directory.mkdir()
     (simulated.sweep_directory / "journal.jsonl").write_text("")
     done = simulated.run(
-        "sweep", "-i", str(simulated.inventory), "--dir", str(simulated.sweep_directory), *SMALL, "--steps", "3"
+        "sweep", "-i", str(simulated.inventory), "--dir", str(simulated.sweep_directory), *SMALL_LOAD, "--steps", "3"
     )
     assert done.returncode == 2
     assert "holds a sweep already" in done.stderr

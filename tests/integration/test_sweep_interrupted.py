@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.simulated_sweep import SMALL, SimulatedSweep
+from tests.integration.simulated_sweep import SimulatedSweep
+from tests.integration.users_program import SMALL_LOAD
 
 if TYPE_CHECKING:
     import subprocess
@@ -35,7 +36,7 @@ def started(simulated: SimulatedSweep, *extra: str) -> subprocess.Popen[str]:
         "3",
         "--blocks",
         "1",
-        *SMALL,
+        *SMALL_LOAD,
         *extra,
     )
 
@@ -88,7 +89,7 @@ def test_a_second_sweep_is_refused_while_the_first_runs(simulated: SimulatedSwee
     try:
         simulated.wait_for("cell", state="launching")
         other = simulated.run(
-            "sweep", "-i", str(simulated.inventory), "--dir", str(simulated.root / "other"), "--steps", "2", *SMALL
+            "sweep", "-i", str(simulated.inventory), "--dir", str(simulated.root / "other"), "--steps", "2", *SMALL_LOAD
         )
         assert other.returncode == 4
         for part in (str(process.pid), str(simulated.sweep_directory), "since"):
