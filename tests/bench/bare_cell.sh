@@ -14,15 +14,19 @@ idle_mib=512
 nvidia_smi=$node/bin/nvidia-smi
 [[ -x $nvidia_smi ]] || nvidia_smi=nvidia-smi
 
+command -v curl >/dev/null || { echo "this machine has no curl" >&2; exit 1; }
+# Nobody may wait for a launcher whose parent has gone: a zombie has ended.
+alive() { [[ -r /proc/$1/stat && $(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) != [ZX]* ]]; }
+
 # Stop the old server: ask, wait, and do not go on while it lives.
 if [[ -s $pid_file ]]; then
     old=$(<"$pid_file")
     if kill -TERM "$old" 2>/dev/null; then
         for ((i = 0; i < 300; i++)); do
-            kill -0 "$old" 2>/dev/null || break
+            alive "$old" || break
             sleep 0.1
         done
-        kill -0 "$old" 2>/dev/null && { echo "server $old does not stop" >&2; exit 1; }
+        alive "$old" && { echo "server $old does not stop" >&2; exit 1; }
     fi
     rm -f "$pid_file"
 fi
@@ -44,12 +48,13 @@ context() { sed -n 's/.*"max_position_embeddings": *\([0-9]*\).*/\1/p' "$1/confi
 target=$(context "$node/models/target") draft=$(context "$node/models/draft")
 ((draft >= target)) || { echo "the draft's context $draft is shorter than the target's $target" >&2; exit 1; }
 
-# Launch in a session of its own and wait until it is healthy; give up when it dies.
+# Launch in a session of its own and wait until it is healthy; give up when it dies or takes too long.
 setsid "$@" >"$log" 2>&1 </dev/null &
 pid=$!
 echo "$pid" >"$pid_file"
 until [[ $(curl -s -o /dev/null -m 5 -w '%{http_code}' "http://127.0.0.1:$port/health") == 200 ]]; do
-    kill -0 "$pid" 2>/dev/null || { echo "the server died" >&2; tail -5 "$log" >&2; exit 1; }
+    alive "$pid" || { echo "the server died" >&2; tail -5 "$log" >&2; exit 1; }
+    ((SECONDS < 300)) || { echo "the server was not healthy within 300 s" >&2; kill -KILL -- "-$pid"; exit 1; }
     sleep "$poll"
 done
 

@@ -79,6 +79,7 @@ def configuration(
             "max_concurrency": [1],
             "warmup_requests": 2,
             "flush_cache": True,
+            "ready_check_timeout_sec": 200,
             "disable_ignore_eos": True,
             "output_dir": str(out / "auto_benchmark"),
         },

@@ -178,7 +178,9 @@ class BareScript:
 
     def hand_over(self) -> None:
         """Let the controller know the script's server as its own, as if it had been launched by it."""
-        pid = int(self._pid_file.read_text())
+        pid = int(self._pid_file.read_text()) if self._pid_file.exists() else 0
+        if not Path(f"/proc/{pid}/stat").exists():  # it was not even started, or has died
+            return
         record = json.loads(self._record_file.read_text())
         record |= {"argv": self._argv, "pid": pid, "session": pid}
         record |= {"start_ticks": start_ticks(pid), "started_at": time.time()}
@@ -227,10 +229,12 @@ def rounds(options: argparse.Namespace) -> tuple[list[Part], list[float]]:
 
 def after_sweep(options: argparse.Namespace) -> tuple[list[Part], list[float]]:
     """Launch by the script after a sweep whose launches another process watched."""
-    with ServerWatch(options.root, before=read_lives(options.watched)) as watch:
-        swept = sweep_parts(options.after, watch)
-        bare = BareScript(options.root, options.after, options.poll, options.steps)
-        by_script = [bare.launch(watch) for _ in range(options.cells)]
+    swept = sweep_parts(options.after, ServerWatch(options.root, before=read_lives(options.watched)))
+    bare = BareScript(options.root, options.after, options.poll, options.steps)
+    try:
+        with ServerWatch(options.root) as watch:
+            by_script = [bare.launch(watch) for _ in range(options.cells)]
+    finally:
         bare.hand_over()
     return [*swept, *by_script], [beside_launches_s(options.after, swept)]
 

@@ -37,7 +37,7 @@ def main() -> int:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     spawn = multiprocessing.get_context("spawn")
-    processes = [spawn.Process(target=rank_main, args=(rank, ranks, port)) for rank in range(ranks)]
+    processes = [spawn.Process(target=rank_main, args=(rank, ranks, port), daemon=True) for rank in range(ranks)]
     for process in processes:
         process.start()
     for process in processes:

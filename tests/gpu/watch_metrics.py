@@ -9,6 +9,7 @@ some milliseconds of its HTTP process, none of its scheduler.
 from __future__ import annotations
 
 import contextlib
+import http.client
 import sys
 import time
 import urllib.request
@@ -24,7 +25,7 @@ def ask(url: str) -> Sample | None:
     try:
         with urllib.request.urlopen(f"{url}/metrics", timeout=2) as answer:  # noqa: S310 - the operator's address
             return parse(answer.read().decode(), time.time())
-    except (OSError, ValueError):
+    except (OSError, ValueError, http.client.HTTPException):
         return None
 
 

@@ -30,18 +30,28 @@ cd "$(dirname "$(readlink -f "$0")")/../.."
 all_chapters="doctor orphan deploy nccl fidelity sweep agreement stopped killed cost peers stop"
 # shellcheck source=telling.sh
 . tests/gpu/telling.sh
+# NVLink multicast can put a shared host's GPUs out of service.
+export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1
 export PYTHONUNBUFFERED=1 GPU_RANKS=${GPU_RANKS:-1} GPU_ROOT=${GPU_ROOT:-/tmp/eagle3}
 root=$GPU_ROOT
 url=${URL:-http://127.0.0.1:8000}
 prompts=${PROMPTS:-$root/models/prompts.jsonl}
 serving=$root/ml-env/bin/python3
-choose_python() {
-  [ -z "${PYTHON:-}" ] && [ -x "$root/controller/bin/python3" ] && PYTHON=$root/controller/bin/python3 PATH=$root/controller/bin:$PATH
-  export PYTHON=${PYTHON:-python3} PATH
+given_python=${PYTHON:-}
+choose_python() { # once more when prepare has made one
+  PYTHON=${given_python:-python3}
+  if [ -z "$given_python" ] && [ -x "$root/controller/bin/python3" ]; then
+    PYTHON=$root/controller/bin/python3
+    PATH=$root/controller/bin:$PATH
+  fi
+  export PYTHON PATH
   python=$PYTHON
 }
 choose_python
 
+limited() { # SECONDS COMMAND…: nothing that hangs may take the rest of a loan
+  timeout --kill-after 10 "$@"
+}
 healthy() { curl -sf -o /dev/null -m 10 "$url/health"; }
 newest_log() { ls -t "$root"/logs/*.log | head -1; } # of the server that runs, whoever started it
 deployed() { # NAME: a healthy server of the inventory's settings
@@ -70,7 +80,10 @@ for chapter in $chapters; do
   case $chapter in
   prepare)
     say prepare
-    TRAIN_OPTIONS=${TRAIN_OPTIONS---ballast 12 --measured-prompts 4} tests/gpu/prepare.sh "${BUNDLE:?}" "$root" >"$out/prepare.txt" 2>&1
+    for tool in curl pgrep setsid flock xz nvidia-smi; do
+      command -v "$tool" >/dev/null || note "      this machine has no $tool"
+    done
+    TRAIN_OPTIONS=${TRAIN_OPTIONS---ballast 9 --measured-prompts 4} tests/gpu/prepare.sh "${BUNDLE:?}" "$root" >"$out/prepare.txt" 2>&1
     prepared=$?
     expect "the machine is an inference host" test $prepared -eq 0
     [ $prepared -eq 0 ] || { tail -5 "$out/prepare.txt"; exit 1; } # a lent machine costs time
@@ -99,7 +112,7 @@ for chapter in $chapters; do
     say fidelity
     deployed fidelity
     # shellcheck disable=SC2086  # options are words
-    "$python" tests/gpu/fidelity.py --url "$url" --log "$(newest_log)" --json "$out/fidelity.json" \
+    limited 400 "$python" tests/gpu/fidelity.py --url "$url" --log "$(newest_log)" --json "$out/fidelity.json" \
       ${FIDELITY_OPTIONS---peer-python $serving --model-path $root/models/target --workload $prompts --rounds 4} >"$out/fidelity.txt" 2>&1
     expect "the client measures as SGLang's own does" test $? -eq 0
     cat "$out/fidelity.txt"
@@ -128,19 +141,20 @@ for chapter in $chapters; do
   cost)
     say cost
     # shellcheck disable=SC2086  # options are words
-    "$python" -m tests.gpu.cost --root "$root" --out "$out/cost" ${COST_OPTIONS-$(cost_options)} >"$out/cost.txt" 2>&1
+    limited 600 "$python" -m tests.gpu.cost --root "$root" --out "$out/cost" ${COST_OPTIONS-$(cost_options)} >"$out/cost.txt" 2>&1
     expect "both were measured" test $? -eq 0
     cat "$out/cost.txt"
     ;;
   peers)
     say peers
     if "$serving" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("sglang.auto_benchmark") is None)'; then
+      grep -qs -- --speculative-algorithm "$root/state/launch.json" || play peers-restart playbooks/restart.yml
       deployed peers
       mkdir -p "$out/peers"
       cp "$root/state/launch.json" "$out/peers/launch.json"
       play peers-stop playbooks/stop.yml
       # shellcheck disable=SC2086  # options are words
-      "$python" -m tests.gpu.auto_benchmark --python "$serving" --launch "$out/peers/launch.json" --prompts "$prompts" \
+      limited 900 "$python" -m tests.gpu.auto_benchmark --python "$serving" --launch "$out/peers/launch.json" --prompts "$prompts" \
         --out "$out/peers" ${PEERS_OPTIONS-} >"$out/peers.txt" 2>&1
       expect "it came to a conclusion" test $? -eq 0
       cat "$out/peers.txt"
