@@ -5,7 +5,8 @@
 Writes ROOT/target and ROOT/draft (safetensors, tokenizer, configurations whose context lengths clash: 16384 against
 8192), ROOT/prompts.jsonl (pieces of held-out text, a workload for the sweep) and ROOT/pair.json (recipe, losses,
 acceptance length on held-out text by number of draft steps, seconds). Exit code 1 when the acceptance length at 3 steps
-stays under 1.8. Needs torch and transformers; a GPU unless the sizes are tiny.
+stays under 1.8. The seed decides text, split, first weights and windows; a GPU adds up in another order each time, so
+acceptance lengths repeat within some per cent. Needs torch and transformers; a GPU unless the sizes are tiny.
 """
 
 from __future__ import annotations
