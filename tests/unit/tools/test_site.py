@@ -21,7 +21,8 @@ LOADED = re.compile(
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     built = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "properdocs", "build", "--strict", "--quiet", "--site-dir", str(built)]
+    # Not --quiet: what is not said is not counted as a warning either.
+    command = [sys.executable, "-m", "properdocs", "build", "--strict", "--site-dir", str(built)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return built
