@@ -191,7 +191,8 @@ class Bench:
         if outcome.state.value != "done":
             raise SystemExit(f"the controller's cell failed: {outcome.failure}")
         self._log = outcome.log
-        self.old = loading.pid
+        # Not the first that was seen: while a node is prepared, the launcher is asked for its flags too.
+        self.old = int(json.loads((self.node / "state" / "launch.json").read_text())["pid"])
         return wall, loading.result()
 
     def bare(self) -> tuple[float, float]:
