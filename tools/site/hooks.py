@@ -1,4 +1,4 @@
-"""Hooks of the site generator (``properdocs.yml``): generated pages, the order of the site, and links out of ``docs``."""
+"""Hooks of the site generator (``properdocs.yml``): generated pages, the site's order, and links out of ``docs``."""
 
 from __future__ import annotations
 
