@@ -66,8 +66,7 @@ class OneLaunchEach:
         self._argv = [word for number, word in enumerate(argv) if not _speculative(argv, number)]
         self._draft = argv[argv.index("--speculative-draft-model-path") + 1]
         _end(int(record["pid"]))
-        workload = load("mixed", concurrency_levels=(1,), repeats=1, prompts_per_run=PROMPTS, warmup_prompts=0)
-        self._texts = tuple(map(workload.text_of, workload.prompts))[:PROMPTS]
+        self._texts = texts()
 
     def search(self, name: str, settings: list[int | None]) -> Search:
         """Launch every setting once and name the fastest."""
@@ -109,9 +108,8 @@ class ToolItself:
         tokenizer = self._folder / "tokenizer"
         make_tokenizer(tokenizer)
         self._peer = installed_peer(python, str(tokenizer), self._folder / "stand-in")
-        workload = load("mixed", concurrency_levels=(1,), repeats=1, prompts_per_run=PROMPTS, warmup_prompts=0)
         prompts = self._folder / "prompts.jsonl"
-        prompts.write_text("".join(json.dumps({"text": workload.text_of(one)}) + "\n" for one in workload.prompts))
+        prompts.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts()))
         self._dataset = self._folder / "dataset.jsonl"
         auto_benchmark.write_dataset(prompts, self._dataset, PROMPTS, OUTPUT_TOKENS)
 
@@ -119,15 +117,17 @@ class ToolItself:
         """Let the tool search the settings and read what it concludes."""
         out = Path(tempfile.mkdtemp(dir=self._folder))
         steps = [one for one in settings if one is not None]
-        document = auto_benchmark.configuration(self._launch, self._dataset, out, steps, PROMPTS, self._peer.tokenizer)
-        config = out / "auto_benchmark.yaml"
-        config.write_text(json.dumps(document))
-        seconds = auto_benchmark.run(self._peer, config, out / "auto_benchmark.log")
-        found = auto_benchmark.conclusion(out / "auto_benchmark")
+        found = auto_benchmark.search(self._peer, self._launch, self._dataset, out, steps, PROMPTS)
         scale = float(self._node.node.settings["time_scale"])
         rates = {arm_of(row["steps"]): (row["output_tokens_per_s"] or 0.0) * scale for row in found["rows"]}
         detail = ", ".join(f"{arm} {rate:.1f}" for arm, rate in rates.items())
-        return Search(name, found["launches"], seconds, arm_of(found["best"]["steps"]), detail)
+        return Search(name, found["launches"], found["seconds"], arm_of(found["best"]["steps"]), detail)
+
+
+def texts() -> tuple[str, ...]:
+    """Return the prompts that every search sends."""
+    workload = load("mixed", concurrency_levels=(1,), repeats=1, prompts_per_run=PROMPTS, warmup_prompts=0)
+    return tuple(map(workload.text_of, workload.prompts))[:PROMPTS]
 
 
 def arm_of(steps: int | None) -> str:

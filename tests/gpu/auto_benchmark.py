@@ -143,6 +143,21 @@ def run(peer: Peer, config: Path, log: Path) -> float:
     return time.monotonic() - begun
 
 
+def search(
+    peer: Peer, launch: dict[str, Any], dataset: Path, out: Path, steps: list[int], prompts: int
+) -> dict[str, Any]:
+    """Configure the tool, run it, and return what it concludes and in how many seconds; all of it is kept in ``out``.
+
+    Raises:
+        SystemExit: it failed.
+    """
+    config = out / "auto_benchmark.yaml"
+    document = configuration(launch, dataset, out, steps, prompts, peer.tokenizer)
+    config.write_text(json.dumps(document, indent=1) + "\n")
+    seconds = run(peer, config, out / "auto_benchmark.log")
+    return conclusion(out / "auto_benchmark") | {"seconds": round(seconds, 1)}
+
+
 def main() -> int:
     """Configure, run, and print what it concludes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -158,17 +173,14 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     launch = json.loads(options.launch.read_text())
     steps = [int(word) for word in options.steps.split(",")]
-    dataset, config = options.out / "dataset.jsonl", options.out / "auto_benchmark.yaml"
+    dataset = options.out / "dataset.jsonl"
     write_dataset(options.prompts, dataset, options.prompts_per_run, options.output_tokens)
-    document = configuration(launch, dataset, options.out, steps, options.prompts_per_run, options.tokenizer)
-    config.write_text(json.dumps(document, indent=1) + "\n")
     with tempfile.TemporaryDirectory(prefix="auto-benchmark-") as folder:
         tokenizer = options.tokenizer or value_of(launch["argv"], "--model-path")
         peer = installed_peer(options.python, tokenizer, Path(folder))
-        seconds = run(peer, config, options.out / "auto_benchmark.log")
-    found = conclusion(options.out / "auto_benchmark") | {"seconds": round(seconds, 1)}
+        found = search(peer, launch, dataset, options.out, steps, options.prompts_per_run)
     (options.out / "auto_benchmark.json").write_text(json.dumps(found, indent=1) + "\n")
-    print(f"{found['launches']} launches in {seconds:.0f} s, one a setting")
+    print(f"{found['launches']} launches in {found['seconds']:.0f} s, one a setting")
     for row in found["rows"]:
         setting = "no speculation" if row["steps"] is None else f"{row['steps']} steps"
         rate = f"{row['output_tokens_per_s']:.1f} tok/s" if row["output_tokens_per_s"] else row["error"] or "nothing"

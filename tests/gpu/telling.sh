@@ -22,6 +22,9 @@ expect() { # WHAT COMMAND…
     failures=$((failures + 1))
   fi
 }
+limited() { # SECONDS COMMAND…: nothing that hangs may take the rest of a loan
+  timeout --kill-after 10 "$@"
+}
 play() { # NAME ARGS…: keeps the play's output, returns its status
   local name=$1 status
   shift

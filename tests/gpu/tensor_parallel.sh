@@ -81,7 +81,7 @@ for chapter in $chapters; do
     expect "the all-reduce over $ranks ranks is timed" "$python" tests/gpu/check_doctor.py "$out/doctor.json" all-reduce ok
     ;;
   orphan)
-    timeout --kill-after 10 120 "$root/ml-env/bin/python3" -m tests.gpu.leave_orphans "$root/state" "$ranks" >"$out/orphan-start.txt" 2>&1
+    limited 120 "$root/ml-env/bin/python3" -m tests.gpu.leave_orphans "$root/state" "$ranks" >"$out/orphan-start.txt" 2>&1
     nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv >"$out/orphan-before.txt"
     note "      fullest GPU before: $(used_mib) MiB"
     play orphan deploy.yml --tags zombie_cleanup
@@ -94,7 +94,7 @@ for chapter in $chapters; do
     play nccl-write deploy.yml --tags nccl_env --diff \
       --extra-vars "{\"nccl_env_variables\": {${debug}\"NCCL_DEBUG\": \"INFO\", \"NCCL_DEBUG_FILE\": \"$out/nccl.%p.log\"}}"
     expect "the role has written them and proved them in a spawned child" test $? -eq 0
-    timeout --kill-after 10 180 "$root/ml-env/bin/python3" -m tests.gpu.nccl_group "$ranks" >"$out/nccl-group.txt" 2>&1
+    limited 180 "$root/ml-env/bin/python3" -m tests.gpu.nccl_group "$ranks" >"$out/nccl-group.txt" 2>&1
     expect "a group of $ranks ranks sums up" grep -q "sum right" "$out/nccl-group.txt"
     mkdir -p "$out/nccl-group"
     mv "$out"/nccl.*.log "$out/nccl-group/"

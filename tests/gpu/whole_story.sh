@@ -49,9 +49,6 @@ choose_python() { # once more when prepare has made one
 }
 choose_python
 
-limited() { # SECONDS COMMAND…: nothing that hangs may take the rest of a loan
-  timeout --kill-after 10 "$@"
-}
 healthy() { curl -sf -o /dev/null -m 10 "$url/health"; }
 newest_log() { ls -t "$root"/logs/*.log | head -1; } # of the server that runs, whoever started it
 deployed() { # NAME: a healthy server of the inventory's settings

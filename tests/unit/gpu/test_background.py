@@ -47,7 +47,7 @@ def test_pieces_of_a_bundle_arrive_whole(tmp_path: Path) -> None:
     bundle = tmp_path / "bundle"
     command = ["bash", str(GPU / "arrive.sh"), str(tmp_path / "part1"), str(tmp_path / "wheels"), str(bundle)]
     for _ in range(2):  # again changes nothing
-        subprocess.run(command, timeout=20, check=False)
+        subprocess.run(command, timeout=20, check=True)
         assert sorted(path.relative_to(bundle).as_posix() for path in bundle.rglob("*")) == [
             "part1",
             "wheels",
