@@ -34,7 +34,8 @@ all_chapters="doctor orphan deploy nccl fidelity sweep agreement stopped killed 
 export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1
 export PYTHONUNBUFFERED=1 GPU_RANKS=${GPU_RANKS:-1} GPU_ROOT=${GPU_ROOT:-/tmp/eagle3}
 root=$GPU_ROOT
-url=${URL:-http://127.0.0.1:8000}
+# A simulated node has a port of its own.
+url=${URL:-http://127.0.0.1:$(sed -n 's/.*"port": *\([0-9]*\).*/\1/p' "$root/node.json" 2>/dev/null || echo 8000)}
 prompts=${PROMPTS:-$root/models/prompts.jsonl}
 serving=$root/ml-env/bin/python3
 given_python=${PYTHON:-}
