@@ -17,9 +17,10 @@ BASELINE_AGAIN = "baseline-again"
 """The second arm of an A/A sweep."""
 MAX_STEPS = 64
 """More drafted tokens than this is a typing mistake: acceptance never reaches so far."""
-ADAPTIVE_START = 3
-"""SGLang refuses a start that is not among its candidates, 0, 1, 3 and 7 by default; its own choice is 3
-(srt/speculative/adaptive_spec_params.py, 0.5.15)."""
+ADAPTIVE_START = 7
+"""The largest candidate of every release without a file of one's own (srt/speculative/adaptive_spec_params.py). SGLang
+refuses a start that is no candidate, and 0.5.15 to 0.5.18 die while they capture graphs when it is not the largest
+(sgl-project/sglang issue 30549)."""
 
 ARM_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 ENVIRONMENT_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
@@ -83,7 +84,7 @@ def steps_arm(steps: int) -> Arm:
 
 
 def adaptive_arm() -> Arm:
-    """Return the arm in which the server chooses the steps itself, from where SGLang itself would begin."""
+    """Return the arm in which the server chooses the steps itself, from the largest candidate down."""
     return Arm(
         "adaptive",
         {

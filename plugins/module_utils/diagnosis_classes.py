@@ -39,6 +39,11 @@ class FailureClass:
 
 
 CLASSES: Dict[str, FailureClass] = {
+    "adaptive-start": FailureClass(
+        "adaptive speculation cannot start at this number of steps",
+        "set sglang_server_speculative_num_steps to its largest candidate, 7 unless speculative-adaptive-config names"
+        " others; SGLang 0.5.19 and later take any candidate",
+    ),
     "cache-perm": FailureClass(
         "the kernel cache cannot be written",
         "give the server a kernel cache on a local disk that its user may write (TRITON_CACHE_DIR in"

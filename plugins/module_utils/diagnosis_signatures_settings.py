@@ -13,6 +13,21 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_model 
 
 SIGNATURES: Tuple[Signature, ...] = (
     signature(
+        "adaptive-start/logits-buffer",
+        r"shared logits buffer holds \d+ rows but caller needs \d+",
+        "AssertionError: shared logits buffer holds 32 rows but caller needs 64 (vocab_size=4096)",
+        "srt/model_executor/graph_shared_output.py; sgl-project/sglang#30549",
+        versions="0.5.15-0.5.18",
+    ),
+    signature(
+        "adaptive-start/no-candidate",
+        r"is not in the adaptive config candidate_steps|initial_steps=?\d* .*adaptive config candidate_steps",
+        "ValueError: --speculative-num-steps=5 is not in the adaptive config candidate_steps [0, 1, 3, 7]. Pass one of"
+        " those values.",
+        "srt/arg_groups/speculative_hook.py _init_adaptive_speculative_params",
+        versions="0.5.13-0.5.23",
+    ),
+    signature(
         "spec-args/command-line",
         r"(?:launch_server(?:\.py)?|sglang serve|sglang): error: |error: (?:unrecognized arguments|ambiguous option"
         r"|argument -|the following arguments are required)|got an unexpected keyword argument '(?:speculative"

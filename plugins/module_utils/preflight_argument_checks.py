@@ -6,9 +6,10 @@ Sources: SGLang 0.5.6 `srt/server_args.py` (`_handle_speculative_decoding`), 0.5
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, FrozenSet, Iterator, List, Mapping, Optional
+from typing import TYPE_CHECKING, FrozenSet, Iterator, List, Mapping, Optional, Tuple
 
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.context_length import parse_version
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.preflight_adaptive import adaptive_errors
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.preflight_check import (
     Check,
     failed,
@@ -48,12 +49,18 @@ def check_flags(command: CommandLine, version: Optional[str], flags: Optional[Fr
     return failed(name, detail, remedy)
 
 
-def check_speculation(command: CommandLine, version: Optional[str], environment: Mapping[str, object]) -> Check:
-    """The rules between steps, topk and draft tokens."""
+def check_speculation(
+    command: CommandLine,
+    version: Optional[str],
+    environment: Mapping[str, object],
+    candidates: Optional[Tuple[int, ...]] = None,
+) -> Check:
+    """The rules between steps, topk and draft tokens; `candidates` are those of a file for adaptive speculation."""
     name = "speculative-arguments"
     if not command.speculative:
         return unknown(name, "the server is started without speculation")
-    errors, warnings = list(_errors(command, version)), list(_warnings(command, version, environment))
+    errors = [*_errors(command, version), *adaptive_errors(command, version, candidates)]
+    warnings = list(_warnings(command, version, environment))
     if errors:
         return failed(name, "; ".join(errors), "correct the sglang_server_speculative_* variables")
     if warnings:

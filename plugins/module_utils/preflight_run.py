@@ -18,6 +18,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_arguments im
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_errors import GpuError
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_findings import describe_holder
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.gpu_report import account_rows
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.preflight_adaptive import CONFIG_FLAG, read_candidates
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.preflight_allreduce import check_allreduce
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.preflight_check import Check, failed, unknown
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.preflight_command_line import (
@@ -84,7 +85,9 @@ def container_checks(params: Dict[str, Any]) -> List[Check]:
         packages.check_pins(found),
         packages.check_cuda(found, facts.module, read_driver.capability_of(facts)),
         arguments.check_flags(command, version, flags, source),
-        arguments.check_speculation(command, version, params["environment"]),
+        arguments.check_speculation(
+            command, version, params["environment"], read_candidates(command.text(CONFIG_FLAG))
+        ),
         *_models(command, version, params),
         *([_all_reduce(command, params)] if params["allreduce"] else []),
     ]

@@ -39,7 +39,7 @@ def test_the_baseline_has_no_speculation_flag_and_comes_first() -> None:
 def test_the_adaptive_arm_starts_where_the_server_can() -> None:
     arms = build_arms((2, 5), with_baseline=False, adaptive=True)
     assert arms[-1] == adaptive_arm()
-    assert arms[-1].settings["sglang_server_speculative_num_steps"] == 3
+    assert arms[-1].settings["sglang_server_speculative_num_steps"] == 7
     assert arms[-1].settings["sglang_server_speculative_adaptive"] is True
 
 

@@ -120,6 +120,8 @@ def test_check_flags() -> None:
             (True, "error"),
         ),
         ("topk 1", "topk 2", "--speculative-adaptive", None, ERROR),
+        ("", "", "--speculative-adaptive", "0.5.15", ERROR),
+        ("", "", "--speculative-adaptive", "0.5.19", (True, "error")),
         ("", "", "--pp-size 2", None, ERROR),
         ("", "", "--weight-cache-mode x", "0.5.17", ERROR),
         ("", "", "--weight-cache-mode x", "0.5.16", (True, "error")),
