@@ -133,10 +133,16 @@ def last_server(directory: Path, steps: int) -> Record:
     raise SystemExit(f"error: no server of {directory} had {steps} draft steps; name others with --steps.")
 
 
-def beside_launches_s(directory: Path, swept: Sequence[Part]) -> float:
-    """Return the seconds of a sweep that belong to no launch, from its first record to its last."""
-    moments = [record["at"] for record in read_journal(directory / "journal.jsonl").records]
-    return float(max(moments) - min(moments)) - sum(part.wall for part in swept)
+def beside_launches_s(directory: Path) -> float:
+    """Return the seconds of a sweep that belong to no launch, measured or failed, from its first record to its last."""
+    records = read_journal(directory / "journal.jsonl").records
+    launches_s, begun = 0.0, 0.0
+    for record in records:
+        if record["kind"] == "cell" and record["state"] == "launching":
+            begun = record["at"]
+        elif record["kind"] == "cell" and record["state"] in ("done", "failed"):
+            launches_s += record["at"] - begun
+    return float(records[-1]["at"] - records[0]["at"]) - launches_s
 
 
 class BareScript:
@@ -236,7 +242,7 @@ def after_sweep(options: argparse.Namespace) -> tuple[list[Part], list[float]]:
             by_script = [bare.launch(watch) for _ in range(options.cells)]
     finally:
         bare.hand_over()
-    return [*swept, *by_script], [beside_launches_s(options.after, swept)]
+    return [*swept, *by_script], [beside_launches_s(options.after)]
 
 
 def main() -> int:
