@@ -9,6 +9,7 @@ import dataclasses
 import json
 import math
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -18,10 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 from tests.bench.cpu_watch import CpuWatch
 from tests.bench.peer_client import Peer, PeerError
+from tests.bench.warm_program import WarmProgram
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+SEED = 1
 OWN_PROGRAM = Path(__file__).with_name("own_load.py")
 
 
@@ -92,8 +95,16 @@ def run_own(question: Question) -> ClientRun:
     )
 
 
-def run_peer(question: Question, peer: Peer) -> ClientRun:
-    """Let ``sglang.bench_serving`` ask.
+OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+
+
+def warm_peer(peer: Peer) -> WarmProgram:
+    """Return a peer that imports once for many runs, to be entered."""
+    return WarmProgram(peer.command, os.environ | OFFLINE | peer.environment)
+
+
+def run_peer(question: Question, peer: Peer, warm: WarmProgram | None = None) -> ClientRun:
+    """Let ``sglang.bench_serving`` ask, in a process of its own or in a warm one.
 
     Raises:
         PeerError: it failed, or a request did.
@@ -101,23 +112,19 @@ def run_peer(question: Question, peer: Peer) -> ClientRun:
     with tempfile.TemporaryDirectory(prefix="peer-") as name:
         folder = Path(name)
         prompts, results = folder / "prompts.jsonl", folder / "results.jsonl"
-        prompts.write_text("".join(_conversation(text) for text in question.texts), encoding="utf-8")
-        command = [*peer.command, "--backend", "sglang", "--base-url", question.url]
-        command += [
-            "--dataset-name",
-            "custom",
-            "--dataset-path",
-            str(prompts),
-            "--num-prompts",
-            str(len(question.texts)),
-        ]
-        command += ["--sharegpt-output-len", str(question.output_tokens)]
-        command += ["--max-concurrency", str(question.concurrency), "--warmup-requests", "0"]
-        command += ["--model", peer.tokenizer, "--tokenizer", peer.tokenizer]
-        command += ["--output-file", str(results), "--output-details", "--disable-tqdm"]
-        command += [] if question.ignore_eos else ["--disable-ignore-eos"]
-        offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-        output, cpu = _run(command, environment=offline | peer.environment)
+        prompts.write_text("".join(map(_conversation, unshuffled(question.texts))), encoding="utf-8")
+        options = ["--backend", "sglang", "--base-url", question.url]
+        options += ["--dataset-name", "custom", "--dataset-path", str(prompts)]
+        options += ["--num-prompts", str(len(question.texts)), "--seed", str(SEED)]
+        options += ["--sharegpt-output-len", str(question.output_tokens)]
+        options += ["--max-concurrency", str(question.concurrency), "--warmup-requests", "0"]
+        options += ["--model", peer.tokenizer, "--tokenizer", peer.tokenizer]
+        options += ["--output-file", str(results), "--output-details", "--disable-tqdm"]
+        options += [] if question.ignore_eos else ["--disable-ignore-eos"]
+        if warm:
+            output, cpu = "", _run_warm(warm, options)
+        else:
+            output, cpu = _run([*peer.command, *options], environment=OFFLINE | peer.environment)
         if not results.exists():
             message = f"{peer.name} wrote no result: {' '.join(output.strip().splitlines()[-3:])}"
             raise PeerError(message)
@@ -148,10 +155,37 @@ def peer_run(result: Mapping[str, Any], cpu: CpuWatch, *, expected: int) -> Clie
     )
 
 
+def unshuffled(texts: Sequence[str]) -> list[str]:
+    """Return the texts so that the peer asks them in our order: it shuffles its data set, seeded by an option.
+
+    Which requests run side by side changes the speed of all of them, by 2 % with eight at a time.
+    """
+    order = list(range(len(texts)))
+    random.Random(SEED).shuffle(order)
+    placed = [""] * len(texts)
+    for text, place in zip(texts, order, strict=True):
+        placed[place] = text
+    return placed
+
+
 def _conversation(text: str) -> str:
     """Return a line of a data set of the peer's kind ``custom``; the answer in it only has to be there."""
     turns = [{"content": text}, {"content": "an answer of some words"}]
     return json.dumps({"conversations": turns}) + "\n"
+
+
+def _run_warm(warm: WarmProgram, options: Sequence[str]) -> CpuWatch:
+    """Run a warm client once.
+
+    Raises:
+        PeerError: it failed.
+    """
+    cpu = CpuWatch(warm.pid)
+    problem = warm.run(options)
+    cpu.stop()
+    if problem:
+        raise PeerError(problem)
+    return cpu
 
 
 def _run(

@@ -15,8 +15,15 @@ from tests.integration.simulated_launch import Launch
 SAMPLES = Path(__file__).parent.parent / "data" / "sglang-0.5.15"
 # The samples' target: the warm-up of a model that sees images would be another request.
 LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "max_position_embeddings": 16384}
+# With these the sweep of 2026-11-30 was made on an H200: no graphs for prefills, batches up to 8.
+EAGER_PREFILL = ("--disable-prefill-cuda-graph", "--cuda-graph-max-bs-decode", "8", "--max-running-requests", "8")
 # Requests of whoever made the samples, and the frame that Python shows around a warning.
 NOT_OURS = re.compile(r"GET /health |GET /server_info|GET /metrics|warnings\.warn")
+# Numbers that follow from the arguments alone.
+FIXED = re.compile(
+    r"(num_tokens_per_bs=\d+, bs=\[[\d, ]+\]|steps=\d+|candidate_steps=\[[\d, ]+\]|\d+ rows but caller needs \d+"
+    r"|\", line \d+, in )"
+)
 
 
 def skeleton(line: str) -> str:
@@ -24,12 +31,14 @@ def skeleton(line: str) -> str:
     line = re.sub(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "[TIME", line.rpartition("\r")[2])
     if "server_args=" in line:
         return "[TIME] server_args=" + ",".join(re.findall(r"[(\s](\w+)=", line))
-    line = re.sub(r"\[\d+(, \d+)*\]", "[LIST]", line)
     line = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", line)
     line = re.sub(r"(/[\w.-]+)+/(models/\w+)", r"/\2", line)
     line = re.sub(r"\S+/launch_server\.py:\d+", "FILE:LINE", line)
+    line = re.sub(r'"\S+/sglang/srt/', '"/srt/', line)
     line = re.sub(r"\[(\d\d:\d\d<\d\d:\d\d), +[\d.]+it/s\]", "[PROGRESS]", line)
-    return re.sub(r"\d+(\.\d+)?", "N", line)
+    parts = FIXED.split(line)
+    parts[::2] = [re.sub(r"\d+(\.\d+)?", "N", re.sub(r"\[\d+(, \d+)*\]", "[LIST]", part)) for part in parts[::2]]
+    return "".join(parts)
 
 
 def skeletons(log: str) -> list[str]:
@@ -43,15 +52,31 @@ def start_of(log: str) -> list[str]:
     return found[: found.index("[TIME] The server is fired up and ready to roll!") + 1]
 
 
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
-    made = create_node(tmp_path_factory.mktemp("fidelity") / "node", profile="fast", gpus=1)
+def tail_of(log: str) -> list[str]:
+    """Return the skeletons after that moment: a health check, one stream, the end; a flush and repeats left out."""
+    found = skeletons(log)[len(start_of(log)) :]
+    return list(dict.fromkeys(line for line in found if "flush" not in line))
+
+
+def llama_node(path: Path) -> Node:
+    made = create_node(path, profile="fast", gpus=1)
     (made.target / "config.json").write_text(json.dumps(LLAMA))
     # One shard, as in the samples.
-    index = made.target / "model.safetensors.index.json"
-    (first, *_) = json.loads(index.read_text())["weight_map"].items()
-    index.write_text(json.dumps({"weight_map": dict([first])}))
+    (made.target / "model.safetensors.index.json").write_text(
+        json.dumps({"weight_map": {"a": "model-00001-of-000064.safetensors"}})
+    )
     return made
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
+    return llama_node(tmp_path_factory.mktemp("fidelity") / "node")
+
+
+@pytest.fixture(scope="module")
+def swept(node: Node) -> Node:
+    """Return a machine of its own, as the GPU of the other one is in use."""
+    return llama_node(node.path.parent / "swept")
 
 
 @pytest.fixture(scope="module")
@@ -104,11 +129,7 @@ def test_metrics_have_the_real_names(speculative: Launch) -> None:
 
 
 def test_start_decode_and_end_without_speculation(node: Node) -> None:
-    made = create_node(node.path.parent / "baseline", profile="fast", gpus=1)
-    (made.target / "config.json").write_text(json.dumps(LLAMA))
-    (made.target / "model.safetensors.index.json").write_text(
-        json.dumps({"weight_map": {"a": "model-00001-of-000064.safetensors"}})
-    )
+    made = llama_node(node.path.parent / "baseline")
     real = (SAMPLES / "baseline.log").read_text()
     # The sample's pool holds enough for 4096 requests; the number is normalised, the list of batches is not shown.
     with Launch(made, tp_size=1) as launch:
@@ -121,6 +142,37 @@ def test_start_decode_and_end_without_speculation(node: Node) -> None:
     assert {line for line in skeletons(simulated) if "Decode batch" in line} == decode
     ending = [line for line in skeletons(real) if "SIGTERM" in line or "Gracefully" in line]
     assert [line for line in skeletons(simulated) if "SIGTERM" in line or "Gracefully" in line] == ending
+
+
+def test_start_and_decode_without_prefill_graphs_and_without_speculation(swept: Node) -> None:
+    real = (SAMPLES / "baseline-eager-prefill.log").read_text()
+    with Launch(swept, *EAGER_PREFILL, tp_size=1) as launch:
+        assert launch.ready().client.get("/health").status_code == 200
+        launch.stream(200)
+        launch.process.terminate()
+        assert launch.ended() == 137
+        simulated = launch.log
+    assert start_of(simulated) == start_of(real)
+    assert tail_of(simulated) == tail_of(real)
+
+
+def test_start_and_decode_without_prefill_graphs_with_one_step(swept: Node) -> None:
+    real = (SAMPLES / "eagle3-1step-eager-prefill.log").read_text()
+    with Launch(swept, *EAGER_PREFILL, steps=1, tp_size=1) as launch:
+        assert launch.ready().client.get("/health").status_code == 200
+        launch.stream(200)
+        launch.process.terminate()
+        assert launch.ended() == 137
+        simulated = launch.log
+    assert start_of(simulated) == start_of(real)
+    assert tail_of(simulated) == tail_of(real)
+
+
+def test_adaptive_steps_that_begin_below_the_largest_candidate(swept: Node) -> None:
+    real = skeletons((SAMPLES / "adaptive-start.log").read_text())
+    with Launch(swept, *EAGER_PREFILL, "--speculative-adaptive", steps=3, tp_size=1) as launch:
+        assert launch.ended() == 137
+        assert skeletons(launch.log) == real
 
 
 def test_a_killed_scheduler_while_serving(node: Node) -> None:

@@ -2,8 +2,11 @@
 
 import asyncio
 import itertools
+import json
+import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -209,3 +212,36 @@ def test_api_key_closes_all_but_health_and_metrics(node: Node, baseline: Launch)
         assert launch.client.get("/metrics").status_code == 404  # open, but switched off
         allowed = launch.client.get("/server_info", headers={"authorization": "Bearer secret"})
         assert allowed.json()["api_key"] == "secret"
+
+
+def test_a_refused_stream_begins_with_200_as_its_head_is_sent_first(baseline: Launch) -> None:
+    body = {"input_ids": [1, 2], "stream": True, "sampling_params": {"max_new_tokens": 0}}
+    with baseline.client.stream("POST", "/generate", json=body) as response:
+        lines = [line for line in response.iter_lines() if line]
+    assert response.status_code == 200
+    assert [json.loads(line.removeprefix("data: "))["error"]["code"] for line in lines[:-1]] == [400]
+    assert lines[-1] == "data: [DONE]"
+
+
+def test_adaptive_steps_follow_what_is_accepted(tmp_path: Path) -> None:
+    made = create_node(tmp_path / "node", profile="fast", time_scale=SCALE, gpus=1)
+    # Three of four drafts are right at first, hardly any after the first two.
+    made.configure(speed={"acceptance": [0.9, 0.9, 0.1], "request_sd": 0.0, "prompt_sd": 0.0, "launch_sd": 0.0})
+    flags = ("--context-length", "131072", "--enable-metrics", "--speculative-adaptive", "--decode-log-interval", "20")
+    with Launch(made, *flags, steps=7, tp_size=1) as launch:
+        meta = launch.ready().generate(tokens=800)["meta_info"]
+        cycle = (800 - 1) / meta["decode_throughput"] / SCALE / meta["spec_verify_ct"]
+        info = launch.client.get("/server_info").json()
+        metrics = launch.client.get("/metrics").text
+        assert "AdaptiveSpeculativeParams initialized: steps=7, candidate_steps=[1, 3, 7]" in launch.log
+        assert "Switch adaptive runtime state: steps 7 -> 3, draft_tokens 8 -> 4" in launch.log
+        assert re.search(r"Adaptive spec params updated: steps 7 -> 3 \(ema_accept_len=\d\.\d\d\)", launch.log)
+    # Nearly all verify steps took C(3) = 30 ms, the first ones C(7) = 42 ms.
+    assert 0.030 < cycle < 0.033
+    assert max(index for index, count in enumerate(meta["spec_correct_drafts_histogram"]) if count) <= 7
+    assert meta["spec_num_proposed_drafts"] == 7 * meta["spec_verify_ct"]
+    (state,) = info["internal_states"]
+    assert (info["speculative_num_steps"], state["speculative_num_steps"]) == (7, 3)
+    assert state["max_speculative_num_draft_tokens"] == 8
+    assert re.search(r"^sglang:spec_num_steps\{.*\} 3\.0$", metrics, re.MULTILINE)
+    assert re.search(r"^sglang:spec_num_draft_tokens\{.*\} 4\.0$", metrics, re.MULTILINE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import random
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ import pytest
 from tests.bench.bench_load import timed_server
 from tests.bench.bench_load_clients import take_turn
 from tests.bench.cpu_watch import CpuWatch
-from tests.bench.load_clients import Question, run_peer
+from tests.bench.load_clients import SEED, Question, run_peer, unshuffled, warm_peer
 from tests.bench.peer_client import Peer, PeerError
 from tests.gpu.fidelity import Level, show
 from tests.gpu.metrics_record import Sample, parse
@@ -52,6 +53,15 @@ def test_the_peers_result_is_read(tmp_path: Path) -> None:
     assert (run.requests, run.tokens, run.acceptance_length) == (2, 6, None)
 
 
+def test_the_peer_asks_in_our_order_although_it_shuffles() -> None:
+    texts = [f"prompt {number}" for number in range(9)]
+    shuffled = unshuffled(texts)
+    assert shuffled != texts
+    random.seed(SEED)  # as bench_serving does
+    random.shuffle(shuffled)
+    assert shuffled == texts
+
+
 def test_a_peer_that_fails_is_no_figure(tmp_path: Path) -> None:
     with pytest.raises(PeerError, match="1 of 2 requests failed"):
         run_peer(QUESTION, peer(tmp_path, errors="['', 'reset']", completed="1"))
@@ -59,6 +69,36 @@ def test_a_peer_that_fails_is_no_figure(tmp_path: Path) -> None:
         run_peer(QUESTION, Peer("broken", (sys.executable, "-c", "raise SystemExit(3)"), str(tmp_path)))
     with pytest.raises(PeerError, match="wrote no result"):
         run_peer(QUESTION, Peer("mute", (sys.executable, "-c", ""), str(tmp_path)))
+
+
+def test_a_warm_peer_imports_once(tmp_path: Path) -> None:
+    (tmp_path / "heavy.py").write_text("print('imported', file=open(__file__ + '.seen', 'a'))\n")
+    program = peer(tmp_path)
+    source = tmp_path / "stand_in.py"
+    source.write_text(f"import heavy\nprint('a table')\n{source.read_text()}")
+    program.environment["PYTHONPATH"] = str(tmp_path)
+    with warm_peer(program) as warm:
+        rates = [run_peer(QUESTION, program, warm).decode_rate for _ in range(3)]
+    assert rates == pytest.approx([2.0] * 3)
+    assert (tmp_path / "heavy.py.seen").read_text() == "imported\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("raise SystemExit(4)", "exit 4"),
+        ("raise ValueError('no server')", "ValueError: no server"),
+        ("import os, sys; print('killed', file=sys.stderr, flush=True); os._exit(3)", "ended with 3: killed"),
+    ],
+)
+def test_a_warm_peer_that_fails_says_why(tmp_path: Path, code: str, words: str) -> None:
+    program = tmp_path / "failing.py"
+    program.write_text(code)
+    failing = Peer("failing", (sys.executable, str(program)), str(tmp_path))
+    with warm_peer(failing) as warm:
+        for _ in range(2):
+            with pytest.raises(PeerError, match=words):
+                run_peer(QUESTION, failing, warm)
 
 
 def test_the_own_client_as_a_process_agrees_with_the_server() -> None:

@@ -156,9 +156,63 @@ def test_graphs_are_captured_up_to_the_running_requests(models: tuple[Path, Path
     assert sizes == [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 40, 44, 48]
 
 
+def test_the_largest_batch_that_can_occur_is_captured_too(models: tuple[Path, Path]) -> None:
+    fields, _ = resolved(models)
+    assert captured_batch_sizes(fields, 9)[-2:] == [8, 9]
+
+
 def test_adaptive_refuses_other_steps(models: tuple[Path, Path]) -> None:
-    with pytest.raises(ValueError, match="is not in the adaptive config candidate_steps"):
+    with pytest.raises(ValueError, match=r"=2 is not in the adaptive config candidate_steps \[0, 1, 3, 7\]\. Pass one"):
         resolved(models, "--speculative-adaptive", "--speculative-num-steps", "2")
+
+
+def test_adaptive_reads_its_candidates_from_a_file(models: tuple[Path, Path], tmp_path: Path) -> None:
+    tiers = tmp_path / "tiers.json"
+    tiers.write_text(json.dumps({"1": {"candidate_steps": [2, 5]}, "8": {"candidate_steps": [1]}}))
+    adaptive = ("--speculative-adaptive", "--speculative-adaptive-config", str(tiers))
+    with pytest.raises(ValueError, match=r"=3 is not in the adaptive config candidate_steps \[1, 2, 5\]"):
+        resolved(models, *adaptive)
+    fields, _ = resolved(models, *adaptive, "--speculative-num-steps", "5")
+    assert fields["speculative_num_draft_tokens"] == 6
+    fields, _ = resolved(models, *adaptive, base=GOLDEN.partition(" --speculative-eagle-topk")[0])
+    names = ("speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens")
+    assert [fields[name] for name in names] == [2, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        (("--speculative-eagle-topk", "4"), "speculative_eagle_topk=4 (only topk=1 is supported)"),
+        (
+            ("--speculative-algorithm", "STANDALONE"),
+            "speculative_algorithm=STANDALONE (only EAGLE",
+        ),
+        (("--enable-dp-attention",), "enable_dp_attention=True is not supported"),
+    ],
+)
+def test_adaptive_is_dropped_where_it_cannot_work(
+    models: tuple[Path, Path], more: tuple[str, ...], reason: str
+) -> None:
+    fields, warnings = resolved(models, "--speculative-adaptive", *more)
+    assert not fields["speculative_adaptive"]
+    assert warnings[0].startswith(f"speculative_adaptive disabled: {reason}")
+    assert warnings[0].endswith("Falling back to static speculative params.")
+
+
+@pytest.mark.parametrize(
+    ("flags", "backends"),
+    [
+        ((), ("full", "breakable")),
+        (("--disable-cuda-graph",), ("disabled", "disabled")),
+        (("--disable-prefill-cuda-graph",), ("full", "disabled")),
+        (("--disable-decode-cuda-graph",), ("disabled", "breakable")),
+        (("--disable-cuda-graph", "--cuda-graph-backend-decode", "full"), ("full", "disabled")),
+    ],
+)
+def test_backends_of_graphs(models: tuple[Path, Path], flags: tuple[str, ...], backends: tuple[str, str]) -> None:
+    graphs = resolved(models, *flags)[0]["cuda_graph_config"]
+    assert isinstance(graphs, dict)
+    assert (graphs["decode"]["backend"], graphs["prefill"]["backend"]) == backends
 
 
 def test_a_missing_model_path_is_the_real_error(models: tuple[Path, Path]) -> None:

@@ -34,7 +34,7 @@ def test_tokens_steps_and_histogram_always_agree(limit: int, steps: int) -> None
         SpeedModel.from_dict(profile_settings("pays")["speed"]), steps, random.Random(limit)
     )
     while running.finish_reason() is None:
-        running.accept()
+        running.accept(steps)
     accepted = sum(drafts * count for drafts, count in enumerate(running.histogram))
     assert running.completion_tokens == limit
     assert sum(running.histogram) == running.verify_steps
@@ -77,3 +77,17 @@ def test_speculative_fields_follow_the_definitions() -> None:
 def test_no_speculative_fields_without_a_verify_step(steps: int | None) -> None:
     meta = answer(steps, {**UPDATE, "verify_steps": 0, "histogram": []})["meta_info"]
     assert not [key for key in meta if key.startswith("spec_")]
+
+
+def test_a_server_that_started_without_drafts_counts_no_proposals() -> None:
+    meta = answer(0, {**UPDATE, "verify_steps": 140, "histogram": [60, 50, 25, 5]})["meta_info"]
+    assert [key for key in meta if key.startswith("spec_")] == [
+        "spec_correct_drafts_histogram",
+        "spec_accept_histogram",
+    ]
+
+
+def test_what_a_prompt_shares_with_an_earlier_one_is_cached() -> None:
+    generator = Generator(Pipe(), None, "default", 1000, Metrics("m", None, {}))  # type: ignore[arg-type]
+    prompts = ([1, 2, 3, 4], [1, 2, 9], [0, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4, 5], [1, 2])
+    assert [generator._cached(prompt) for prompt in prompts] == [0, 2, 0, 3, 4, 1]

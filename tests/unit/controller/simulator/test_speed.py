@@ -46,14 +46,22 @@ def test_prefill_grows_with_new_tokens() -> None:
 
 def test_acceptance_draws_the_expected_length() -> None:
     drawn = Acceptance(model(), 3, random.Random(7))
-    mean = 1 + sum(drawn.draw() for _ in range(40_000)) / 40_000
+    mean = 1 + sum(drawn.draw(3) for _ in range(40_000)) / 40_000
     assert mean == pytest.approx(model().expected_length(3), rel=0.01)
+
+
+def test_fewer_steps_accept_what_more_steps_would_have_accepted_first() -> None:
+    few, many = (Acceptance(model(), 7, random.Random(5)) for _ in range(2))
+    assert few.draw(0) == 0
+    assert few.draw(1) == min(many.draw(7), 1)
+    mean = 1 + sum(few.draw(1) for _ in range(40_000)) / 40_000
+    assert mean == pytest.approx(model().expected_length(1), rel=0.01)
 
 
 def test_acceptance_stays_in_range_and_repeats() -> None:
     def draws() -> list[int]:
         acceptance = Acceptance(model(), 2, random.Random(1))
-        return [acceptance.draw() for _ in range(200)]
+        return [acceptance.draw(2) for _ in range(200)]
 
     assert draws() == draws()
     assert set(draws()) == {0, 1, 2}
@@ -61,7 +69,7 @@ def test_acceptance_stays_in_range_and_repeats() -> None:
 
 def test_a_dead_draft_accepts_nothing() -> None:
     dead = Acceptance(model(), 3, random.Random(1), 0.0)
-    assert {dead.draw() for _ in range(500)} == {0}
+    assert {dead.draw(3) for _ in range(500)} == {0}
 
 
 def test_noise_is_log_normal() -> None:
