@@ -1,7 +1,7 @@
 """SGLang's own search, ``sglang.auto_benchmark``, for the step counts of a sweep: same server, same pair, same prompts.
 
     python3 -m tests.gpu.auto_benchmark --python ROOT/ml-env/bin/python3 --launch ROOT/state/launch.json \
-        --prompts prompts.jsonl --out OUT [--steps 1,2,3] [--prompts-per-run 8] [--output-tokens 256]
+        --prompts prompts.jsonl --out OUT [--steps 1,2,3] [--prompts-per-run 8] [--output-tokens 256] [--seconds 1800]
 
 What it does in 0.5.15 (auto_benchmark_lib.py): every setting is launched once (``run_trial``: it ends what listens on
 the port, starts the server in a session, starts ``sglang.benchmark.serving``, which waits for /health, and ends the
@@ -9,7 +9,7 @@ session by SIGTERM, after 20 s by SIGKILL), without speculation first, then with
 request rate, output throughput, …) is the best (``result_sort_key``). It repeats nothing and gives no interval. Of the
 settings only ``speculative_num_steps`` varies: with topk 1 SGLang itself makes the draft tokens one more. This program
 writes the configuration from the argv of a launch record, runs the tool, counts its launches and seconds, and prints
-what it concludes.
+what it concludes. After --seconds the tool itself ends, with what it has measured.
 """
 
 from __future__ import annotations
@@ -55,7 +55,13 @@ def value_of(argv: list[str], flag: str) -> str:
 
 
 def configuration(
-    launch: dict[str, Any], dataset: Path, out: Path, steps: list[int], prompts: int, tokenizer: str = ""
+    launch: dict[str, Any],
+    dataset: Path,
+    out: Path,
+    steps: list[int],
+    prompts: int,
+    tokenizer: str = "",
+    seconds: float = 1800,
 ) -> dict[str, Any]:
     """Return the tool's configuration; JSON is YAML too."""
     argv = launch["argv"]
@@ -84,7 +90,7 @@ def configuration(
             "output_dir": str(out / "auto_benchmark"),
         },
         "dataset": {"kind": "custom", "path": str(dataset), "num_prompts": prompts},
-        "search": {"tier": 3, "max_candidates": None, "resume": False, "max_duration_hours": 0.5},
+        "search": {"tier": 3, "max_candidates": None, "resume": False, "max_duration_hours": seconds / 3600},
         "speculative": {
             "enabled": True,
             "algorithm": value_of(argv, "--speculative-algorithm"),
@@ -144,7 +150,13 @@ def run(peer: Peer, config: Path, log: Path) -> float:
 
 
 def search(
-    peer: Peer, launch: dict[str, Any], dataset: Path, out: Path, steps: list[int], prompts: int
+    peer: Peer,
+    launch: dict[str, Any],
+    dataset: Path,
+    out: Path,
+    steps: list[int],
+    prompts: int,
+    seconds: float = 1800,
 ) -> dict[str, Any]:
     """Configure the tool, run it, and return what it concludes and in how many seconds; all of it is kept in ``out``.
 
@@ -152,10 +164,10 @@ def search(
         SystemExit: it failed.
     """
     config = out / "auto_benchmark.yaml"
-    document = configuration(launch, dataset, out, steps, prompts, peer.tokenizer)
+    document = configuration(launch, dataset, out, steps, prompts, peer.tokenizer, seconds)
     config.write_text(json.dumps(document, indent=1) + "\n")
-    seconds = run(peer, config, out / "auto_benchmark.log")
-    return conclusion(out / "auto_benchmark") | {"seconds": round(seconds, 1)}
+    took = run(peer, config, out / "auto_benchmark.log")
+    return conclusion(out / "auto_benchmark") | {"seconds": round(took, 1)}
 
 
 def main() -> int:
@@ -169,6 +181,7 @@ def main() -> int:
     parser.add_argument("--steps", default="1,2,3")
     parser.add_argument("--prompts-per-run", type=int, default=8)
     parser.add_argument("--output-tokens", type=int, default=256)
+    parser.add_argument("--seconds", type=float, default=1800, help="when the tool ends with what it has")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     launch = json.loads(options.launch.read_text())
@@ -178,13 +191,16 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="auto-benchmark-") as folder:
         tokenizer = options.tokenizer or value_of(launch["argv"], "--model-path")
         peer = installed_peer(options.python, tokenizer, Path(folder))
-        found = search(peer, launch, dataset, options.out, steps, options.prompts_per_run)
+        found = search(peer, launch, dataset, options.out, steps, options.prompts_per_run, options.seconds)
+    found["left_out"] = sorted(set(steps) - {row["steps"] for row in found["rows"]})
     (options.out / "auto_benchmark.json").write_text(json.dumps(found, indent=1) + "\n")
     print(f"{found['launches']} launches in {found['seconds']:.0f} s, one a setting")
     for row in found["rows"]:
         setting = "no speculation" if row["steps"] is None else f"{row['steps']} steps"
         rate = f"{row['output_tokens_per_s']:.1f} tok/s" if row["output_tokens_per_s"] else row["error"] or "nothing"
         print(f"  {setting:16} {rate}")
+    if found["left_out"]:
+        print(f"  no time for {', '.join(map(str, found['left_out']))} steps")
     if found["best"]:
         chosen = found["best"]["steps"]
         print(f"it concludes: {'no speculation' if chosen is None else f'{chosen} steps'}; no interval, no repetition")

@@ -10,8 +10,8 @@
 #   orphan     (20 s)  what an earlier launch left behind holds memory; the first act of deploy.yml frees it
 #   deploy     (160 s, cold) the clash is patched, the server healthy, a second run changes nothing, one request answered
 #   nccl       (80 s)  the role writes the variables, and NCCL's own log says that it has those that one rank reads
-#   fidelity   (150 s) the controller's client and sglang.bench_serving in turns
-#   sweep      (58 s a launch) SWEEP_OPTIONS replaces the options; /metrics is recorded meanwhile
+#   fidelity   (220 s) the controller's client and sglang.bench_serving in turns
+#   sweep      (54 s a launch) SWEEP_OPTIONS replaces the options; /metrics is recorded meanwhile
 #   agreement  (2 s)   L, C, T1 and S of the journal beside SGLang's own log and counters, and lucky launches planted
 #   stopped    (200 s) the scheduler is stopped (SIGSTOP) while serving and while it captures graphs
 #   killed     (60 s)  the scheduler is killed (kill -9) while it loads
@@ -20,9 +20,10 @@
 #   stop       (10 s)  no process and no GPU memory left
 # and for several GPUs:
 #   allreduce  (20 s)  controller doctor --allreduce over all ranks
-#   nccl-sweep (58 s a launch) draft steps and NCCL settings; SWEEP_OPTIONS replaces the options
-# BUDGET_S (default 1500) seconds after its start no further chapter but stop begins. A loan of 30 minutes holds prepare
-# (while the bundle arrives: PARTS), deploy, sweep, agreement and cost.
+#   nccl-sweep (54 s a launch) draft steps and NCCL settings; SWEEP_OPTIONS replaces the options
+# BUDGET_S (default 1500) seconds after its start no further chapter but stop begins, and LOAN_S (default: never) seconds after
+# its start peers ends with what it has. A loan of 30 minutes holds prepare (while the bundle arrives: PARTS), a sweep of twenty
+# launches with GPU_QUICK_START=1, agreement, and two of cost, fidelity and peers.
 #
 # PYTHON runs the controller (default: prepare's, else python3). GPU_ROOT is where prepare puts everything.
 set -uo pipefail
@@ -150,11 +151,12 @@ for chapter in $chapters; do
       grep -qs -- --speculative-algorithm "$root/state/launch.json" || play peers-restart playbooks/restart.yml
       deployed peers
       mkdir -p "$out/peers"
+      left=$((${LOAN_S:-3600} - SECONDS - 45)) # for the last server's end and chapter stop
       cp "$root/state/launch.json" "$out/peers/launch.json"
       play peers-stop playbooks/stop.yml
       # shellcheck disable=SC2086  # options are words
       limited 900 "$python" -m tests.gpu.auto_benchmark --python "$serving" --launch "$out/peers/launch.json" --prompts "$prompts" \
-        --out "$out/peers" ${PEERS_OPTIONS-} >"$out/peers.txt" 2>&1
+        --out "$out/peers" --seconds "$left" ${PEERS_OPTIONS-} >"$out/peers.txt" 2>&1
       expect "it came to a conclusion" test $? -eq 0
       cat "$out/peers.txt"
     else
