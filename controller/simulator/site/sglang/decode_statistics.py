@@ -17,13 +17,34 @@ class DecodeStatistics:
 
     Acceptance as defined since 0.5.11: length = tokens made per verify step, rate = accepted drafts per proposed draft.
     Throughput is what a client sees, that is on scaled time.
+
+    Args:
+        log: log of rank 0.
+        pool_tokens: tokens for which the KV cache has room.
+        interval: decode steps from one line to the next.
+        steps: draft steps at first, None without speculation.
+        prefill_graph: whether prefills run as a CUDA graph.
+        largest_graph: the largest batch whose decode step does; 0 when none does.
+
+    Attributes:
+        steps: draft steps in use, None without speculation.
     """
 
-    def __init__(self, log: Log, *, pool_tokens: int, interval: int, steps: int | None, largest_graph: int) -> None:
+    def __init__(
+        self,
+        log: Log,
+        *,
+        pool_tokens: int,
+        interval: int,
+        steps: int | None,
+        prefill_graph: bool,
+        largest_graph: int,
+    ) -> None:
         self._log = log
         self._pool_tokens = pool_tokens
         self._interval = interval
-        self._steps = steps
+        self.steps = steps
+        self._prefill_graph = prefill_graph
         self._largest_graph = largest_graph
         self._forwards = 0
         self._last_decode = time.monotonic()
@@ -48,12 +69,12 @@ class DecodeStatistics:
 
     def snapshot(self) -> dict[str, Any]:
         """Return the values behind /metrics and /server_info."""
-        return dict(self._state, forwards=self._forwards)
+        return dict(self._state, forwards=self._forwards, steps=self.steps)
 
-    def tokens(self, made: int) -> None:
-        """Count the tokens that one request got in a decode step."""
-        self._tokens += made
-        self._verified += 1
+    def tokens(self, made: Sequence[int]) -> None:
+        """Count the tokens that each request of a batch got in a decode step."""
+        self._tokens += sum(made)
+        self._verified += len(made)
 
     def prefill(self, batch: Sequence[Request], running: int, queued: int) -> None:
         """Log one prefill batch."""
@@ -64,7 +85,8 @@ class DecodeStatistics:
         self._last_prefill = now
         self._log(
             f"Prefill batch, #new-seq: {len(batch)}, #new-token: {new}, #cached-token: {cached}, token usage: 0.00, "
-            f"#running-req: {running}, #queue-req: {queued}, #pending-token: 0, cuda graph: True, "
+            f"#running-req: {running}, #queue-req: {queued}, #pending-token: 0, "
+            f"cuda graph: {self._prefill_graph}, "
             f"input throughput (token/s): {throughput:.2f}"
         )
 
@@ -80,11 +102,12 @@ class DecodeStatistics:
         throughput = self._tokens / max(now - self._last_decode, 1e-6)
         self._last_decode = now
         acceptance = ""
-        if self._steps is not None:
+        if self.steps is not None:
             self._all_tokens += self._tokens
             self._all_verified += self._verified
             length = self._tokens / max(self._verified, 1)
-            rate = (length - 1.0) / self._steps
+            # Of the steps in use now, as the real one: it does not remember earlier ones.
+            rate = (length - 1.0) / self.steps if self.steps else 0.0
             acceptance = f"accept len: {length:.2f}, accept rate: {rate:.2f}, "
             self._state.update(
                 accept_length=length,

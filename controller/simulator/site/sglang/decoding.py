@@ -11,6 +11,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from .adaptive import AdaptiveSteps, candidate_steps
 from .collective import Collective
 from .decode_statistics import DecodeStatistics
 from .failures import raise_crash
@@ -44,14 +45,14 @@ class Request:
         self.acceptance: Acceptance | None = None
         self.first_token_at = 0.0
 
-    def accept(self) -> int:
-        """Do one decode step and return how many tokens it made."""
+    def accept(self, steps: int = 0) -> int:
+        """Do one decode step with so many draft steps and return how many tokens it made."""
         remaining = min(self.limit, self.stop_at) - self.completion_tokens
         if self.acceptance is None:
             self.completion_tokens += 1
             return 1
         # The step that reaches the end keeps only what is needed: tokens, steps and histogram always agree.
-        accepted = min(self.acceptance.draw(), remaining - 1)
+        accepted = min(self.acceptance.draw(steps), remaining - 1)
         self.verify_steps += 1
         self.histogram += [0] * (accepted + 1 - len(self.histogram))
         self.histogram[accepted] += 1
@@ -88,8 +89,17 @@ class DecodeLoop:
         self._launch = launch
         self._faults = node.faults
         self._model = SpeedModel.from_dict(node.speed)
-        speculative = fields["speculative_algorithm"] is not None and fields["speculative_num_steps"] > 0
-        self._steps: int | None = fields["speculative_num_steps"] if speculative else None
+        self._steps: int | None = None
+        self._most_steps = 0
+        self._adaptive: AdaptiveSteps | None = None
+        if fields["speculative_adaptive"]:
+            self._adaptive = AdaptiveSteps(fields, log)
+            self._steps = self._adaptive.steps
+            self._most_steps = candidate_steps(fields["speculative_adaptive_config"])[-1]
+        elif fields["speculative_algorithm"] is not None and fields["speculative_num_steps"] > 0:
+            self._steps = self._most_steps = fields["speculative_num_steps"]
+        graphs = fields["cuda_graph_config"]
+        self._eager_prefill = graphs["prefill"]["backend"] == "disabled"
         self._max_running: int = info["max_running_requests"]
         self._launch_factor = noise(node.random("launch", launch), self._model.launch_sd)
         if launch == self._faults.lucky_launch:
@@ -105,13 +115,14 @@ class DecodeLoop:
         self._deadline = 0.0
         self._busy = False
         self._shut_down = False
-        graphs = fields["cuda_graph_config"]["decode"]["bs"]
+        self._prefills = 0
         self._statistics = DecodeStatistics(
             log,
             pool_tokens=info["max_total_num_tokens"],
             interval=fields["decode_log_interval"],
             steps=self._steps,
-            largest_graph=max(graphs),
+            prefill_graph=not self._eager_prefill,
+            largest_graph=0 if graphs["decode"]["backend"] == "disabled" else max(graphs["decode"]["bs"]),
         )
 
     def run(self) -> None:
@@ -167,11 +178,12 @@ class DecodeLoop:
                 request.factor *= self._faults.slow_first_factor
             self._served += 1
         if self._steps is not None:
-            request.acceptance = self._acceptance(message, self._steps)
+            request.acceptance = self._acceptance(message)
         self._waiting.append(request)
 
-    def _acceptance(self, message: dict[str, Any], steps: int) -> Acceptance:
+    def _acceptance(self, message: dict[str, Any]) -> Acceptance:
         # Greedy decoding gives the same text and the same drafts on every launch, hence the same acceptance.
+        steps = self._most_steps
         draws = self._node.random("acceptance", steps, message["seed"], *message["draws"])
         difficulty = self._node.random("prompt", message["seed"]).gauss(1.0, self._model.prompt_sd)
         return Acceptance(self._model, steps, draws, 0.0 if self._faults.dead_draft else max(difficulty, 0.0))
@@ -183,9 +195,12 @@ class DecodeLoop:
             self._prefilling, self._waiting = self._waiting[:room], self._waiting[room:]
             new = sum(request.prompt_tokens - request.cached_tokens for request in self._prefilling)
             self._statistics.prefill(self._prefilling, len(self._running), len(self._waiting))
-            seconds = self._model.prefill_seconds(new)
+            seconds = self._model.prefill_seconds(new) * self._eager_factor()
             batch = self._prefilling
         elif self._running:
+            if self._adaptive is not None:
+                self._adaptive.begin(len(self._running))
+                self._follow(self._adaptive)
             seconds = self._model.step_seconds(self._steps, len(self._running))
             batch = self._running
         else:
@@ -194,6 +209,18 @@ class DecodeLoop:
         seconds *= self._launch_factor * self._run_factor * sum(r.factor for r in batch) / len(batch)
         self._busy = True
         self._deadline += seconds * self._node.time_scale
+
+    def _eager_factor(self) -> float:
+        """Return what a prefill without a graph takes more or less than usual."""
+        if not self._eager_prefill:
+            return 1.0
+        self._prefills += 1
+        spread = self._model.eager_prefill_sd
+        launch = noise(self._node.random("eager prefill", self._launch), spread)
+        return launch * noise(self._node.random("eager prefill", self._launch, self._prefills), spread)
+
+    def _follow(self, adaptive: AdaptiveSteps) -> None:
+        self._steps = self._statistics.steps = adaptive.steps
 
     def _end_step(self) -> None:
         heartbeat = False
@@ -205,8 +232,11 @@ class DecodeLoop:
             self._running += batch
         else:
             batch = self._running
-            for request in batch:
-                self._statistics.tokens(request.accept())
+            made = [request.accept(self._steps or 0) for request in batch]
+            self._statistics.tokens(made)
+            if self._adaptive is not None:
+                self._adaptive.verified([tokens - 1 for tokens in made])
+                self._follow(self._adaptive)
             # A sign of life for health checks that wait for a full batch.
             heartbeat = self._statistics.step(self._running, len(self._waiting), self._deadline)
         updates = []

@@ -85,6 +85,11 @@ class Metrics:
                 "sglang:cuda_graph_passes_total": statistics.get("forwards", 0),
             }
         )
+        if self._speculative is not None and statistics.get("steps") is not None:
+            steps = statistics["steps"]
+            self._values.update({"sglang:spec_num_steps": steps})
+            if steps != self._speculative[0]:
+                self._values["sglang:spec_num_draft_tokens"] = steps + 1
         lines: list[str] = []
         for family in self._families:
             name = family["name"]

@@ -6,13 +6,13 @@ import os
 import random
 from typing import TYPE_CHECKING, Any
 
+from .adaptive import candidate_steps, unsupported_reason
 from .context_length import effective_context_length, read_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _EAGLE = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE")
-_ADAPTIVE_STEPS = (1, 3, 7)
 _DECODE_BATCHES = (1, 2, 4, 8, 12, *range(16, 257, 8))
 _VERIFY_BATCHES = (*range(1, 9), *range(10, 33, 2), *range(40, 65, 4), *range(72, 257, 8))
 
@@ -53,14 +53,15 @@ def _resolve_speculation(fields: dict[str, Any], config: dict[str, Any], warn: C
     if fields["speculative_draft_model_path"] is not None:
         fields["speculative_draft_model_revision"] = fields["speculative_draft_model_revision"] or "main"
         read_config(fields["speculative_draft_model_path"])
+    if algorithm is not None:
+        algorithm = algorithm.upper()
+        fields["speculative_algorithm"] = "EAGLE" if algorithm == "NEXTN" else algorithm
+    if fields["speculative_adaptive"]:
+        _resolve_adaptive(fields, warn)
     if algorithm is None:
         return
-    algorithm = algorithm.upper()
-    fields["speculative_algorithm"] = "EAGLE" if algorithm == "NEXTN" else algorithm
     if algorithm not in _EAGLE:
         raise ValueError(f"Unknown speculative algorithm {algorithm}. The simulated server knows {', '.join(_EAGLE)}.")
-    if fields["speculative_adaptive"]:
-        _resolve_adaptive(fields)
     if fields["max_running_requests"] is None:
         fields["max_running_requests"] = 48
         warn(
@@ -91,20 +92,32 @@ def _resolve_speculation(fields: dict[str, Any], config: dict[str, Any], warn: C
         )
 
 
-def _resolve_adaptive(fields: dict[str, Any]) -> None:
+def _resolve_adaptive(fields: dict[str, Any], warn: Callable[[str], None]) -> None:
+    reason = unsupported_reason(fields)
+    if reason is not None:
+        warn(f"speculative_adaptive disabled: {reason}. Falling back to static speculative params.")
+        fields["speculative_adaptive"] = False
+        return
+    candidates = candidate_steps(fields["speculative_adaptive_config"])
     if fields["speculative_eagle_topk"] is None:
         fields["speculative_eagle_topk"] = 1
     if fields["speculative_num_steps"] is None:
-        fields["speculative_num_steps"] = 3
-    if fields["speculative_num_steps"] not in _ADAPTIVE_STEPS:
+        fields["speculative_num_steps"] = candidates[len(candidates) // 2]
+    if fields["speculative_num_steps"] not in candidates:
         raise ValueError(
             f"--speculative-num-steps={fields['speculative_num_steps']} is not in the adaptive config candidate_steps "
-            f"{list(_ADAPTIVE_STEPS)}. Pass one of those values."
+            f"{candidates}. Pass one of those values."
         )
     fields["speculative_num_draft_tokens"] = fields["speculative_num_steps"] + 1
 
 
 def _resolve_graphs(fields: dict[str, Any]) -> None:
+    for name in ("decode", "prefill"):
+        phase = fields["cuda_graph_config"][name]
+        if fields["disable_cuda_graph"] or fields[f"disable_{name}_cuda_graph"]:
+            phase["backend"] = "disabled"
+        # A backend that is named wins over a switch.
+        phase["backend"] = fields[f"cuda_graph_backend_{name}"] or phase["backend"]
     decode = fields["cuda_graph_config"]["decode"]
     largest = fields["cuda_graph_max_bs_decode"] or decode["max_bs"]
     batches = _DECODE_BATCHES if fields["speculative_algorithm"] is None else _VERIFY_BATCHES
@@ -113,9 +126,10 @@ def _resolve_graphs(fields: dict[str, Any]) -> None:
 
 
 def captured_batch_sizes(fields: dict[str, Any], max_running_requests: int) -> list[int]:
-    """Return the decode batch sizes for which CUDA graphs are captured."""
+    """Return the decode batch sizes for which CUDA graphs are captured, the largest that can occur among them."""
     sizes: list[int] = fields["cuda_graph_config"]["decode"]["bs"]
-    return [size for size in sizes if size <= max_running_requests]
+    fitting = {size for size in sizes if size <= max_running_requests}
+    return sorted(fitting if max(sizes) <= max_running_requests else {*fitting, max_running_requests})
 
 
 def describe(fields: dict[str, Any]) -> str:

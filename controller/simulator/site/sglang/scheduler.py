@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .decoding import DecodeLoop
+from .failures import traceback_of
 from .gpu_memory import GpuMemory
 from .log import Log
 from .node import Node
@@ -62,8 +62,8 @@ def run_scheduler(  # noqa: PLR0917 - arguments of a process travel as a tuple
     except (EOFError, BrokenPipeError, ConnectionResetError):
         while node.faults.orphans:
             signal.pause()
-    except Exception:  # noqa: BLE001 - whatever it is, the launcher has to know
-        log(f"Scheduler hit an exception: {traceback.format_exc()}")
+    except Exception as error:  # noqa: BLE001 - whatever it is, the launcher has to know
+        log(f"Scheduler hit an exception: {traceback_of(error)}")
         os.kill(launcher, signal.SIGQUIT)
         # The real process now tears CUDA down, which takes longer than the launcher needs to kill it.
         signal.pause()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import __version__
+from .adaptive import candidate_steps
 
 if TYPE_CHECKING:
     from .node import Node
@@ -52,6 +53,15 @@ def server_info(
         "memory_usage": scheduler["memory_usage"],
         "effective_max_running_requests_per_dp": scheduler["max_running_requests"],
     }
+    if fields["speculative_adaptive"]:
+        # What the scheduler uses now; the outer keys keep what the server was started with.
+        steps = statistics.get("steps", fields["speculative_num_steps"])
+        most = candidate_steps(fields["speculative_adaptive_config"])[-1]
+        internal.update(
+            speculative_num_steps=steps,
+            speculative_num_draft_tokens=steps + 1,
+            max_speculative_num_draft_tokens=most + 1,
+        )
     # Folded in once every decode-log interval only: short runs never see the key.
     if statistics.get("avg_spec_accept_length") is not None:
         internal["avg_spec_accept_length"] = statistics["avg_spec_accept_length"]

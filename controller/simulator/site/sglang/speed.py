@@ -25,6 +25,7 @@ class SpeedModel:
         acceptance: p_1, p_2 ...: probability that draft i is accepted when all before it were; the last one repeats.
         prompt_sd: spread of acceptance between prompts (relative standard deviation of each p).
         launch_sd, run_sd, request_sd: standard deviation of ln(time) between launches, runs and requests.
+        eager_prefill_sd: the same of a prefill without a CUDA graph, between launches and between prefills.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class SpeedModel:
         launch_sd: float = 0.0,
         run_sd: float = 0.0,
         request_sd: float = 0.0,
+        eager_prefill_sd: float = 0.0,
     ) -> None:
         if not acceptance or not all(0.0 <= p <= 1.0 for p in acceptance):
             raise ValueError(f"acceptance must be probabilities between 0 and 1, not {list(acceptance)!r}.")
@@ -55,6 +57,7 @@ class SpeedModel:
         self.launch_sd = launch_sd
         self.run_sd = run_sd
         self.request_sd = request_sd
+        self.eager_prefill_sd = eager_prefill_sd
 
     @classmethod
     def from_dict(cls, settings: dict[str, Any]) -> SpeedModel:
@@ -89,19 +92,25 @@ class SpeedModel:
 
 
 class Acceptance:
-    """Draws how many drafts each verify step of one request accepts."""
+    """Draws how many drafts each verify step of one request accepts.
+
+    Args:
+        model: the simulated machine.
+        steps: the most draft steps that a verify step may have.
+        generator: source of the draws.
+        factor: how much easier than others this prompt is; 0 is a draft that is never right.
+    """
 
     def __init__(self, model: SpeedModel, steps: int, generator: random.Random, factor: float = 1.0) -> None:
         self._generator = generator
-        # One factor a prompt: some texts are easier to predict than others. 0 is a draft that is never right.
         self._chances = [min(model.probability(i) * factor, 1.0) for i in range(1, steps + 1)]
 
-    def draw(self) -> int:
-        """Return the number of accepted drafts, 0 to the number of steps."""
-        for accepted, chance in enumerate(self._chances):
+    def draw(self, steps: int) -> int:
+        """Return the number of accepted drafts of a verify step, 0 to the number of its draft steps."""
+        for accepted, chance in enumerate(self._chances[:steps]):
             if self._generator.random() >= chance:
                 return accepted
-        return len(self._chances)
+        return steps
 
 
 def noise(generator: random.Random, standard_deviation: float) -> float:

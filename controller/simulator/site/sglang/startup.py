@@ -9,26 +9,21 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .collective import Collective
+from .adaptive import AdaptiveSteps
 from .context_length import effective_context_length, read_config, text_config
-from .failures import OutOfMemoryError, raise_crash
 from .gpu_memory import used_by_others
+from .graphs import GraphCapture
 from .peers import Peers, ranks_of_a_node
-from .resolution import captured_batch_sizes
 from .shards import progress_lines, weight_files
+from .stage import GIB, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .gpu_memory import GpuMemory
     from .log import Log
     from .node import Node
-
-GIB = 1024.0  # MiB
 
 
 class Startup:
@@ -47,14 +42,13 @@ class Startup:
         self._node = node
         self._rank = rank
         self._local_rank = rank % ranks_of_a_node(fields)
-        self._collective = Collective(os.getppid())
         self.peers = Peers(fields, node, rank, log)
+        self._stage = Stage(node, rank, self._local_rank, memory)
         self._memory = memory
         self._log = log
         self._target = read_config(fields["model_path"])
         self._speculative = fields["speculative_algorithm"] is not None
         self._foreign = self._foreign_memory()
-        self._deadline = 0.0
         self.context_length = 0
         self.max_total_num_tokens = 0
         self.max_running_requests = 0
@@ -66,21 +60,31 @@ class Startup:
         Raises:
             ValueError, RuntimeError, OutOfMemoryError: as the real scheduler does when the start fails.
         """
-        self._deadline = time.monotonic()
-        self._enter("starting")
+        self._stage.begin()
+        self._stage.enter("starting")
         self.context_length = effective_context_length(self._target, self._fields["context_length"], os.environ)
         if self._speculative and self._fields["context_length"] is not None:
             # The lookup of EAGLE-3's auxiliary layers builds the draft's configuration before any weights are read.
             self._draft_context()
         self._read_generation_config()
         self._distributed("distributed_init", "context_mib")
-        available = self._free()
+        available = self._stage.free_mib()
         self._check_balance()
         self._load("weights", self._fields["model_path"], "weights_mib", "weight")
         if self._speculative:
             self._load_draft()
+        if self._fields["speculative_adaptive"]:
+            AdaptiveSteps(self._fields, self._first_rank_log).announce()
         self._pools(available)
-        self._graphs()
+        graphs = GraphCapture(
+            self._fields,
+            self._node,
+            self._stage,
+            self.max_running_requests,
+            log=self._log,
+            first_rank_log=self._first_rank_log,
+        )
+        graphs.run()
         self._finish()
         return {
             "status": "ready",
@@ -92,41 +96,14 @@ class Startup:
                 "weight": self.usage_gb.get("weight", 0.0),
                 "kvcache": self.usage_gb.get("kvcache", 0.0),
                 "token_capacity": self.max_total_num_tokens,
-                "graph": self.usage_gb.get("graph", 0.0),
+                "graph": graphs.usage_gb,
             },
-            "available_gpu_memory_gb": round(self._free() / GIB, 2),
+            "available_gpu_memory_gb": round(self._stage.free_mib() / GIB, 2),
         }
 
-    def _enter(self, phase: str) -> None:
-        faults = self._node.faults
-        if faults.hang_phase == phase:
-            while True:
-                signal.pause()
-        if faults.crash_phase == phase and faults.crash_rank == self._rank:
-            raise_crash(phase)
-
-    def _spend(self, seconds: float) -> None:
-        # Against a schedule, so that the time spent on work does not add up over the phases.
-        self._deadline = max(self._deadline + self._node.loading(seconds), time.monotonic() - 1.0)
-        time.sleep(max(self._deadline - time.monotonic(), 0.0))
-        self._collective.wait()
-
-    def _phase_seconds(self, name: str) -> float:
-        return float(self._node.phases.get(name, 0.0))
-
-    def _free(self) -> float:
-        return float(self._memory.free_mib())
-
-    def _hold(self, more_mib: float) -> None:
-        free = self._free()
-        if more_mib > free:
-            total, held = self._memory.total_mib / GIB, self._memory.held_mib / GIB
-            raise OutOfMemoryError(
-                f"CUDA out of memory. Tried to allocate {more_mib / GIB:.2f} GiB. GPU {self._local_rank} has a total "
-                f"capacity of {total:.2f} GiB of which {free / GIB:.2f} GiB is free. Including non-PyTorch memory, "
-                f"this process has {held:.2f} GiB memory in use."
-            )
-        self._memory.hold(self._memory.held_mib + more_mib)
+    def _first_rank_log(self, message: str) -> None:
+        if self._rank == 0:
+            self._log(message)
 
     def _read_generation_config(self) -> None:
         for path in (self._fields["model_path"], self._fields["speculative_draft_model_path"]):
@@ -139,13 +116,13 @@ class Startup:
 
     def _distributed(self, phase: str, memory: str) -> None:
         self._log("Init torch distributed begin.")
-        self._enter(phase)
+        self._stage.enter(phase)
         if memory:
             self.peers.meet()
-        seconds = self._phase_seconds("distributed_init_s") if memory else 0.0
-        self._spend(seconds)
+        seconds = self._stage.seconds_of("distributed_init_s") if memory else 0.0
+        self._stage.spend(seconds)
         held = float(self._node.memory.get(memory, 0.0)) if memory else 0.0
-        self._hold(held)
+        self._stage.hold(held)
         self._log(f"Init torch distributed ends. elapsed={seconds:.2f} s, mem usage={held / GIB:.2f} GB")
 
     def _foreign_memory(self) -> list[int]:
@@ -166,24 +143,24 @@ class Startup:
             )
 
     def _load(self, phase: str, path: str, memory: str, usage: str) -> None:
-        before = self._free()
+        before = self._stage.free_mib()
         self._log(f"Load weight begin. avail mem={before / GIB:.2f} GB")
-        self._enter(phase)
+        self._stage.enter(phase)
         files = weight_files(path)
-        total, size = self._phase_seconds(f"{phase}_s"), float(self._node.memory[memory])
+        total, size = self._stage.seconds_of(f"{phase}_s"), float(self._node.memory[memory])
         for done, line in progress_lines(len(files), total):
-            self._spend(total / len(files) if done else 0.0)
-            self._hold(size / len(files) if done else 0.0)
+            self._stage.spend(total / len(files) if done else 0.0)
+            self._stage.hold(size / len(files) if done else 0.0)
             if self._rank == 0:
                 self._log.raw(line)
             if done * 2 >= len(files) and phase == "weights":
                 self._host_runs_out_of_memory()
-        used = before - self._free()
+        used = before - self._stage.free_mib()
         self.usage_gb.setdefault(usage, round(used / GIB, 2))
         architecture = (read_config(path).get("architectures") or ["?"])[0]
         self._log(
             f"Load weight end. elapsed={total:.2f} s, type={architecture}, "
-            f"avail mem={self._free() / GIB:.2f} GB, mem usage={used / GIB:.2f} GB."
+            f"avail mem={self._stage.free_mib() / GIB:.2f} GB, mem usage={used / GIB:.2f} GB."
         )
 
     def _host_runs_out_of_memory(self) -> None:
@@ -205,11 +182,11 @@ class Startup:
 
     def _pools(self, available: float) -> None:
         """Size the KV caches as ``profile_max_num_token`` does: what the static fraction leaves beside the weights."""
-        self._enter("memory_pool")
+        self._stage.enter("memory_pool")
         memory = self._node.memory
         per_token = memory["kv_bytes_per_token"]
         draft_per_token = memory["draft_kv_bytes_per_token"] if self._speculative else 0.0
-        rest = self._free() - available * (1.0 - float(self._fields["mem_fraction_static"]))
+        rest = self._stage.free_mib() - available * (1.0 - float(self._fields["mem_fraction_static"]))
         tokens = int(rest * 1024 * 1024 // (per_token + draft_per_token))
         if tokens <= 0:
             raise RuntimeError(
@@ -218,7 +195,7 @@ class Startup:
             )
         limit = self._fields["max_total_tokens"]
         self.max_total_num_tokens = tokens if limit is None else min(limit, tokens)
-        self._spend(self._phase_seconds("memory_pool_s"))
+        self._stage.spend(self._stage.seconds_of("memory_pool_s"))
         self._allocate_pool(per_token, latent="kv_lora_rank" in text_config(self._target))
         if self._speculative:
             self._allocate_pool(draft_per_token, latent=False)
@@ -228,63 +205,12 @@ class Startup:
 
     def _allocate_pool(self, bytes_per_token: float, *, latent: bool) -> None:
         mib = self.max_total_num_tokens * bytes_per_token / 1024 / 1024
-        self._hold(mib)
+        self._stage.hold(mib)
         self.usage_gb.setdefault("kvcache", round(mib / GIB, 2))
         half = f"{mib / GIB / 2:.2f} GB"
         size = f"KV size: {mib / GIB:.2f} GB" if latent else f"K size: {half}, V size: {half}"
         self._log(f"KV Cache is allocated. dtype: torch.bfloat16, #tokens: {self.max_total_num_tokens}, {size}")
-        self._log(f"Memory pool end. avail mem={self._free() / GIB:.2f} GB")
-
-    def _graphs(self) -> None:
-        fields = self._fields
-        decode, prefill = fields["cuda_graph_config"]["decode"], fields["cuda_graph_config"]["prefill"]
-        batches = captured_batch_sizes(fields, self.max_running_requests)
-        draft_tokens = fields["speculative_num_draft_tokens"]
-        prefill_text = f"backend={prefill['backend']}, num_tokens={prefill['bs']}"
-
-        def decode_text(tokens: int) -> str:
-            return f"backend={decode['backend']}, num_tokens_per_bs={tokens}, bs={batches}"
-
-        disabled = bool(fields["disable_cuda_graph"])
-        skip_prefill = (
-            disabled or fields["disable_prefill_cuda_graph"] or fields["cuda_graph_backend_prefill"] == "disabled"
-        )
-        skip_decode = (
-            disabled or fields["disable_decode_cuda_graph"] or fields["cuda_graph_backend_decode"] == "disabled"
-        )
-        self._enter("target_graphs")
-        if not skip_prefill:
-            self._capture("target prefill", prefill_text, self._log)
-        if not skip_decode and self._speculative:
-            self._capture("target verify", decode_text(draft_tokens), self._log)
-        elif not skip_decode:
-            self._capture("target decode", decode_text(1), self._log)
-        if not self._speculative:
-            return
-        self._enter("draft_graphs")
-        first_rank = self._log if self._rank == 0 else _nothing
-        if not skip_prefill:
-            self._capture("draft prefill", prefill_text, self._log)
-        # With one step the draft's only token comes out of the extend pass: there is no decode graph to capture.
-        if not skip_decode and fields["speculative_num_steps"] > 1:
-            self._capture("draft decode", decode_text(fields["speculative_eagle_topk"]), first_rank)
-        if not skip_decode:
-            self._capture("draft extend", decode_text(draft_tokens), first_rank)
-
-    def _capture(self, name: str, settings: str, log: Callable[[str], None]) -> None:
-        key = name.replace(" ", "_")
-        before = self._free()
-        log(f"Capture {name} CUDA graph begin. {settings}, avail mem={before / GIB:.2f} GB")
-        seconds = self._phase_seconds(f"{key}_graphs_s")
-        self._spend(seconds)
-        self._hold(float(self._node.memory.get("graph_mib", 0.0)))
-        after = self._free()
-        if name in ("target verify", "target decode"):
-            self.usage_gb["graph"] = round((before - after) / GIB, 2)
-        log(
-            f"Capture {name} CUDA graph end. elapsed={seconds:.2f} s, mem usage={(before - after) / GIB:.2f} GB, "
-            f"avail mem={after / GIB:.2f} GB."
-        )
+        self._log(f"Memory pool end. avail mem={self._stage.free_mib() / GIB:.2f} GB")
 
     def _finish(self) -> None:
         if self._rank == 0:
@@ -293,13 +219,9 @@ class Startup:
                 f"chunked_prefill_size={self._fields['chunked_prefill_size']}, "
                 f"max_prefill_tokens={self._fields['max_prefill_tokens']}, "
                 f"max_running_requests={self.max_running_requests}, context_len={self.context_length}, "
-                f"available_gpu_mem={self._free() / GIB:.2f} GB"
+                f"available_gpu_mem={self._stage.free_mib() / GIB:.2f} GB"
             )
         self._log(
             "Tree cache initialized: source=default impl=RadixCache hybrid_swa=False hybrid_ssm=False "
             "hierarchical=False streaming_wrapped=False"
         )
-
-
-def _nothing(message: str) -> None:
-    del message
