@@ -211,7 +211,8 @@ class Application:
         answers = self._generator.generate(prompt, body.get("sampling_params") or {}, stream, body.get("rid"))
         if not stream:
             return HttpResponse.json(await last(answers))
-        return await event_stream(answers)
+        # Its head goes out before the prompt is even looked at: a refusal is an event of a stream with status 200.
+        return events(answers)
 
     async def _completions(self, request: HttpRequest) -> HttpResponse:
         body = request.json()
@@ -248,18 +249,38 @@ async def event_stream(items: AsyncIterator[dict[str, Any]]) -> HttpResponse:
     """
     first = await items.__anext__()
 
+    async def all_items() -> AsyncIterator[dict[str, Any]]:
+        try:
+            yield first
+            async for item in items:
+                yield item
+        finally:
+            await _close(items)
+
+    return events(all_items())
+
+
+def events(items: AsyncIterator[dict[str, Any]]) -> HttpResponse:
+    """Send items as server-sent events which end with ``[DONE]``; a refusal is one of them."""
+
     async def pieces() -> AsyncIterator[bytes]:
         try:
-            yield _event(first)
             async for item in items:
                 yield _event(item)
-            yield b"data: [DONE]\n\n"
+        except ValueError as error:
+            refusal = {"message": str(error), "type": "invalid_request_error", "code": 400, "retryable": False}
+            yield _event({"error": refusal})
         finally:
-            close = getattr(items, "aclose", None)
-            if close is not None:
-                await close()
+            await _close(items)
+        yield b"data: [DONE]\n\n"
 
     return HttpResponse(pieces(), content_type="text/event-stream; charset=utf-8")
+
+
+async def _close(items: AsyncIterator[dict[str, Any]]) -> None:
+    close = getattr(items, "aclose", None)
+    if close is not None:
+        await close()
 
 
 def _event(item: dict[str, Any]) -> bytes:

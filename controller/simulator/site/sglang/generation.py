@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import bisect
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -66,7 +67,7 @@ class Generator:
         self._context_length = context_length
         self._metrics = metrics
         self._states: dict[str, RequestState] = {}
-        self._seen: dict[tuple[int, ...], int] = {}
+        self._seen: list[tuple[int, ...]] = []
         self._flushed: asyncio.Future[None] | None = None
         self.statistics: dict[str, Any] = {}
         self.last_receive = 0.0
@@ -112,10 +113,14 @@ class Generator:
         return True
 
     def _cached(self, prompt: Sequence[int]) -> int:
-        # As a radix cache does for whole prompts: all but the last token of one that was seen before.
+        """Return how many tokens begin an earlier prompt too, all but the last at most (a radix cache's rule)."""
         key = tuple(prompt)
-        self._seen[key] = self._seen.get(key, 0) + 1
-        return len(key) - 1 if self._seen[key] > 1 else 0
+        at = bisect.bisect_left(self._seen, key)
+        # In sorted order the prompt with the longest common beginning is a neighbour.
+        common = [_common_prefix(key, other) for other in self._seen[max(at - 1, 0) : at + 1]]
+        if self._seen[at : at + 1] != [key]:
+            self._seen.insert(at, key)
+        return min(max(common, default=0), len(key) - 1)
 
     async def generate(
         self,
@@ -230,15 +235,28 @@ class Generator:
     def _speculation(self, count: int, update: dict[str, Any]) -> dict[str, Any]:
         verified, histogram = update["verify_steps"], update["histogram"]
         correct = sum(accepted * steps for accepted, steps in enumerate(histogram))
+        # Of the steps that the server was started with, as the real one counts them while the steps adapt.
         proposed = verified * (self._steps or 0)
+        shape = {"spec_correct_drafts_histogram": histogram, "spec_accept_histogram": histogram}
+        if not proposed:
+            return shape
         return {
-            "spec_accept_rate": correct / proposed if proposed else 0.0,
+            "spec_accept_rate": correct / proposed,
             "spec_accept_length": count / verified,
             "spec_num_correct_drafts": correct,
             "spec_num_proposed_drafts": proposed,
             "spec_verify_ct": verified,
             "spec_accepted_drafts": correct,
             "spec_proposed_drafts": proposed,
-            "spec_correct_drafts_histogram": histogram,
-            "spec_accept_histogram": histogram,
+            **shape,
         }
+
+
+def _common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
+    """Return how many items two sequences have in common at their beginning."""
+    count = 0
+    for one, other in zip(first, second):  # noqa: B905 - Python 3.9 has no strict, and the shorter one ends it
+        if one != other:
+            break
+        count += 1
+    return count

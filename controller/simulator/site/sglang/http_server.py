@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from typing import Any, TypeVar
 
 REASONS = {
     200: "OK",
@@ -67,7 +67,8 @@ class HttpResponse:
         return cls(json.dumps(value, ensure_ascii=False).encode(), status, "application/json")
 
 
-Handler = Callable[[HttpRequest], Awaitable[HttpResponse]]
+Handler = Callable[[HttpRequest], Coroutine[Any, Any, HttpResponse]]
+_T = TypeVar("_T")
 
 
 class HttpServer:
@@ -98,12 +99,15 @@ class HttpServer:
                 request = await self._read(reader, f"{host}:{port}")
                 if request is None:
                     return
-                response = await self._answer(request, reader)
+                response = await self._unless_left(self._handler(request), request, reader)
                 self._access_log(
                     f'{request.peer} - "{request.method} {request.path}{"?" if request.query else ""}{request.query} '
                     f'HTTP/1.1" {response.status} {REASONS.get(response.status, "")}'
                 )
-                await self._write(writer, response)
+                if isinstance(response.body, bytes):
+                    await self._write(writer, response)
+                else:
+                    await self._unless_left(self._write(writer, response), request, reader)
                 if request.headers.get("connection", "").lower() == "close":
                     return
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
@@ -111,17 +115,19 @@ class HttpServer:
         finally:
             writer.close()
 
-    async def _answer(self, request: HttpRequest, reader: asyncio.StreamReader) -> HttpResponse:
-        """Wait for the handler, but not for a client that has left: its request is cancelled, as uvicorn's are."""
-        answer = asyncio.ensure_future(self._handler(request))
+    async def _unless_left(
+        self, work: Coroutine[Any, Any, _T], request: HttpRequest, reader: asyncio.StreamReader
+    ) -> _T:
+        """Await something for a client, but not for one that has left: its request is cancelled, as uvicorn's are."""
+        task = asyncio.ensure_future(work)
         try:
-            while not answer.done():
-                await asyncio.wait({answer}, timeout=_DISCONNECT_CHECK_S)
-                if reader.at_eof() and not answer.done():
-                    raise ConnectionResetError(f"{request.peer} left before its answer was ready")
+            while not task.done():
+                await asyncio.wait({task}, timeout=_DISCONNECT_CHECK_S)
+                if reader.at_eof() and not task.done():
+                    raise ConnectionResetError(f"{request.peer} left before its answer was complete")
         finally:
-            answer.cancel()
-        return answer.result()
+            task.cancel()
+        return task.result()
 
     async def _read(self, reader: asyncio.StreamReader, peer: str) -> HttpRequest | None:
         try:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .log import Log
     from .node import Node
 
+_LAST_ANSWER_S = 0.02
 _PICTURE = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
 )
@@ -167,6 +168,8 @@ class Server:
             if not remaining_rids:
                 break
             await asyncio.sleep(tick)
+        # The last answer is complete, but may still be on its way: from now on the event loop stands still.
+        await asyncio.sleep(_LAST_ANSWER_S)
         self._engine.shut_down()
 
 
