@@ -80,6 +80,16 @@ class CellRunner:
         self.watcher.cell_ended(cell, outcome.state.value, text, seconds)
         return outcome
 
+    def leave_out(self, cell: Cell, attempt: int, failure: CellFailure, collect: CollectLog | None) -> CellOutcome:
+        """Record a cell as failed without a launch; the log of the server before it is still to be fetched.
+
+        Raises:
+            JournalError: a record cannot be written; the sweep must end.
+        """
+        record_cell(self.journal, cell, attempt, CellState.FAILED, s=0.0, failure=failure.as_json())
+        self.watcher.cell_ended(cell, CellState.FAILED.value, failure.sentence, 0.0)
+        return CellOutcome(CellState.FAILED, failure, collect)
+
     def prepare_and_identify(self, cell: Cell, folder: Path) -> tuple[CellOutcome | None, dict[str, str]]:
         """Before any launch: bring the node into the state that a cell needs, and return what it is made of then.
 

@@ -11,6 +11,7 @@ from controller.load.records import RecordError, RequestRecord
 from controller.plan import Plan
 from controller.sweep.configuration import sentence
 from controller.sweep.files import JOURNAL, PLAN
+from controller.sweep.repeated import NOT_LAUNCHED
 from controller.sweep.state import CellHistory, CellState, SweepState, fold
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def read_sweep(directory: Path) -> tuple[Plan, SweepState]:
 
 
 def launches(plan: Plan, state: SweepState) -> list[Launch]:
-    """Return one launch for each cell that was measured or failed; cells still to come are left out."""
+    """Return one launch for each cell that was measured or failed; what was not launched is left out."""
     from controller.analysis.conditions import conditions_from  # noqa: PLC0415 - only reports need the analysis
     from controller.analysis.model import launch_from_records  # noqa: PLC0415
 
@@ -51,7 +52,7 @@ def launches(plan: Plan, state: SweepState) -> list[Launch]:
     adaptive = _adaptive_arms(plan, state)
     for cell in plan.cells:
         history = state.cell(cell.cell_id)
-        if not history.state.has_result:
+        if not history.state.has_result or (history.failure or {}).get(NOT_LAUNCHED):
             continue
         arm = plan.arm(cell.arm)
         found.append(

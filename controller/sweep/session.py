@@ -15,6 +15,7 @@ from controller.sweep.entries import record_conditions, record_playbook
 from controller.sweep.gate import ConfigurationGate
 from controller.sweep.leftovers import RunningNote
 from controller.sweep.outcome import CellOutcome, CollectLog, log_copy
+from controller.sweep.repeated import RepeatedFailures
 from controller.sweep.state import CellState, HostState
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class HostSession:
     _log: CollectLog | None = None
     _tainted: bool = False
     _runner: CellRunner | None = None
+    _failures: RepeatedFailures = field(default_factory=RepeatedFailures)
     _lock: NodeLock = field(init=False)
 
     def __post_init__(self) -> None:
@@ -138,19 +140,30 @@ class HostSession:
         return self._runner.prepare_and_identify(cell, self.workplace / "ansible")
 
     def launch(self, cells: Sequence[tuple[Cell, int]], interrupts: Interrupts) -> Iterator[CellOutcome]:
-        """Launch cells, each with its attempt, one after the other, until one makes going on senseless."""
+        """Launch cells, each with its attempt, one after the other, until one makes going on senseless.
+
+        A cell of an arm that cannot be launched comes to its outcome without a launch.
+        """
         assert self._runner is not None  # noqa: S101 - begin() comes first
         for position, (cell, attempt) in enumerate(cells, start=1):
             if interrupts.asked:
                 break
             self.note.update(cell=cell.cell_id)
             self.watcher.cell_started(cell, position, len(cells), attempt)
-            upcoming = cells[position] if position < len(cells) else None
-            outcome = self._runner.run(cell, attempt, self._log, upcoming)
+            hopeless = self._failures.expected(cell.arm)
+            if hopeless:
+                outcome = self._runner.leave_out(cell, attempt, hopeless, self._log)
+            else:
+                outcome = self._runner.run(cell, attempt, self._log, self._upcoming(cells[position:]))
+                self._failures.learn(cell, outcome)
             self._log = outcome.log
             yield outcome
             if outcome.fatal or outcome.state is CellState.ABANDONED:
                 break
+
+    def _upcoming(self, cells: Sequence[tuple[Cell, int]]) -> tuple[Cell, int] | None:
+        """Return the next cell that will be launched, as far as can be said now."""
+        return next((one for one in cells if self._failures.expected(one[0].arm) is None), None)
 
     def stop(self, journal: Journal | None, interrupts: Interrupts | None) -> str:
         """Stop the server and fetch its log; return what went wrong, empty when nothing did.

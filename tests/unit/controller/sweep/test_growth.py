@@ -131,7 +131,7 @@ def test_a_failed_arm_does_not_grow_the_sweep(tmp_path: Path) -> None:
     load = SpeedLoad(playbooks=playbooks, speed=lambda arm, n: 80.0 if arm == "baseline" else 60.0 + n / 10)
     end = sweep(tmp_path / "s", playbooks, load, plan=plan(3, max_blocks=6, looks=(3, 6))).run()
     assert end.exit_code is Exit.RUN_FAILED
-    assert len(playbooks.restarts) == 9
+    assert len(playbooks.restarts) == 8  # of three blocks, less one that would have failed like two before
 
 
 def test_without_a_baseline_nothing_is_added(tmp_path: Path) -> None:

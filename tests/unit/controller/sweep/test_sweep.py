@@ -17,6 +17,7 @@ from controller.playbook_events import TaskFailure, TaskTime
 from controller.playbooks import PlaybookRun
 from controller.process import start_ticks
 from controller.sweep import leftovers
+from controller.sweep.results import analyse
 from controller.sweep.state import CellState, SweepState, fold
 from controller.sweep.sweep import JOURNAL
 from tests.unit.controller.sweep.fakes import (
@@ -113,6 +114,31 @@ def test_a_failed_cell_does_not_end_the_sweep(tmp_path: Path) -> None:
     assert len(history.failure["log_tail"]) == 80
     assert notes.ended[1][1:] == ("failed", "GPU 3 is full. Lower the memory.")
     assert playbooks.restarts[2]["collect_log_src"].endswith(f"{plan().cells[1].cell_id}.log")
+
+
+def test_an_arm_that_fails_the_same_way_twice_is_launched_no_more(tmp_path: Path) -> None:
+    def answer(number: int, variables: Mapping[str, Any]) -> PlaybookRun:
+        del number
+        return broken() if variables.get("sglang_server_speculative_num_steps") == 3 else healthy(variables)
+
+    playbooks, notes, four = FakePlaybooks(answer), Notes(), plan(blocks=4)
+    directory = tmp_path / "s"
+    end = sweep(directory, playbooks, FakeLoad(), plan=four, watcher=notes).run()
+    assert end.exit_code is Exit.RUN_FAILED
+    assert "4 of 12 cells failed" in end.sentences[-1]
+    assert len(playbooks.restarts) == 10
+    state = state_of(directory)
+    failed = [cell.cell_id for cell in four.cells if cell.arm == "steps-3"]
+    assert all(state.cell(cell_id).state is CellState.FAILED for cell_id in failed)
+    told = [text for cell_id, _, text in notes.ended if cell_id in failed[2:]]
+    sentence = f"not launched: steps-3 failed in the same way in {failed[0]} and {failed[1]}"
+    assert told == [f"{sentence}; --resume tries it again once the cause is gone"] * 2
+    arm = next(arm for arm in analyse(four, state).levels[0].arms if arm.arm == "steps-3")
+    assert arm.failed_launches == 2
+    again = FakePlaybooks()
+    sweep(directory, again, FakeLoad(), state, plan=four).run()
+    assert len(again.restarts) == 4
+    assert all(state_of(directory).cell(cell.cell_id).state is CellState.DONE for cell in four.cells)
 
 
 def test_a_resumed_sweep_measures_only_what_is_not_done(tmp_path: Path) -> None:
