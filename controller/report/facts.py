@@ -68,9 +68,13 @@ class SweepFacts:
         return self.plan.simulated or bool(self.analysis and self.analysis.simulated)
 
     @property
-    def failed(self) -> tuple[CellFacts, ...]:
-        """The cells that failed."""
-        return tuple(cell for cell in self.cells if cell.failure_class)
+    def failed(self) -> tuple[tuple[CellFacts, ...], ...]:
+        """The cells that failed, those with the same sentence together, in the order of the first of each."""
+        alike: dict[tuple[str, str], list[CellFacts]] = {}
+        for cell in self.cells:
+            if cell.failure_class:
+                alike.setdefault((cell.failure_class, str(cell.failure.get("sentence"))), []).append(cell)
+        return tuple(map(tuple, alike.values()))
 
 
 def collect(directory: Path) -> SweepFacts:

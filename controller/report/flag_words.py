@@ -110,6 +110,8 @@ def _words(values: Mapping[str, Any]) -> dict[str, str]:
             words["cycle_change"] = change(value)
         elif name == "cv":
             words["cv_percent"] = plain(value * 100, 0)
+        elif name.endswith("_percent"):
+            words[name] = f"{value:.3g}"
         elif name == "p":
             words[name] = plain(value, 3)
         elif name.endswith("tokens_per_s"):

@@ -31,7 +31,7 @@ from controller.report.sentences import SIMULATED
 from controller.report.summary import fault_sentences, level_details, verdict_lines, warning_sentences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from controller.analysis.result import ArmAnalysis, Interval, LevelAnalysis, SweepAnalysis
     from controller.report.charts.shapes import Drawing
@@ -68,7 +68,7 @@ def html_report(facts: SweepFacts, *, directory: Path) -> str:
         warnings=warning_sentences(facts.analysis),
         levels=_levels(facts.analysis, pictures),
         phases=pictures.phases(),
-        failed=[_failed(cell, prefix) for cell in facts.failed],
+        failed=[_failed(cells, prefix) for cells in facts.failed],
         columns=columns(facts),
         rows=_rows(facts, prefix),
         method=method_facts(facts),
@@ -216,20 +216,20 @@ def _estimate(value: Interval | None, digits: int = 2, scale: float = 1.0) -> di
     return {"value": estimate, "bounds": f"[{bounds}" if bounds else ""}
 
 
-def _failed(cell: CellFacts, prefix: str) -> dict[str, Any]:
-    """Return the diagnosis of a failed cell."""
-    failure = cell.failure
+def _failed(cells: Sequence[CellFacts], prefix: str) -> dict[str, Any]:
+    """Return the diagnosis of cells that failed alike, with the log of the first."""
+    failure = cells[0].failure
     tail = failure.get("log_tail") or []
     return {
-        "cell_id": cell.cell_id,
-        "failure_class": cell.failure_class,
+        "cells": ", ".join(cell.cell_id for cell in cells),
+        "failure_class": cells[0].failure_class,
         "sentence": as_text(failure.get("sentence") or "The journal names no reason."),
         "details": [
             (name.replace("_", " "), as_text(failure[name]))
             for name in DETAILS
             if failure.get(name) not in (None, "", [])
         ],
-        "logs": [{"name": log, "href": _href(prefix, log)} for log in cell.logs],
+        "logs": [{"name": log, "href": _href(prefix, log)} for cell in cells for log in cell.logs],
         "tail": "\n".join(map(str, tail)),
     }
 

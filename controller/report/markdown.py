@@ -14,7 +14,7 @@ from controller.report.sentences import SIMULATED
 from controller.report.summary import fault_sentences, level_details, verdict_lines, warning_sentences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from controller.analysis.result import LevelAnalysis, SweepAnalysis
     from controller.report.facts import CellFacts, SweepFacts
@@ -40,7 +40,7 @@ def markdown_report(facts: SweepFacts, *, figure: str | None) -> str:
             parts += _level(level, facts.analysis, simulated=facts.simulated)
     if facts.failed:
         parts.append("## Failed launches")
-        parts += [_failed(cell) for cell in facts.failed]
+        parts += [_failed(cells) for cells in facts.failed]
     parts.append("## Every launch" + (" (simulated)" if facts.simulated else ""))
     shown_columns = columns(facts)
     rows = [[shown(column, row) for column in shown_columns] for row in launch_rows(facts)]
@@ -74,11 +74,14 @@ def _level(level: LevelAnalysis, analysis: SweepAnalysis, *, simulated: bool) ->
     ]
 
 
-def _failed(cell: CellFacts) -> str:
-    tail = "\n".join(map(str, cell.failure.get("log_tail") or []))
-    sentence = as_text(cell.failure.get("sentence") or "The journal names no reason.")
-    parts = [f"### {_text(cell.cell_id)}: {_text(cell.failure_class)}", _text(sentence)]
-    parts.append(" ".join(f"[{_text(log)}]({log})" for log in cell.logs))
+def _failed(cells: Sequence[CellFacts]) -> str:
+    """Return cells that failed alike, with the log of the first."""
+    first = cells[0]
+    tail = "\n".join(map(str, first.failure.get("log_tail") or []))
+    sentence = as_text(first.failure.get("sentence") or "The journal names no reason.")
+    names = ", ".join(cell.cell_id for cell in cells)
+    parts = [f"### {_text(names)}: {_text(first.failure_class)}", _text(sentence)]
+    parts.append(" ".join(f"[{_text(log)}]({log})" for cell in cells for log in cell.logs))
     return "\n\n".join(part for part in (*parts, _fenced(tail, "text") if tail else "") if part)
 
 

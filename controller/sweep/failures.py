@@ -68,4 +68,4 @@ def _one_line(found: Mapping[str, Any], played: PlaybookRun) -> str:
     cause, remedy = str(found.get("cause") or "").strip(), str(found.get("remedy") or "").strip()
     if not cause:
         return played.sentence
-    return " ".join(f"{cause.rstrip('.')}. {remedy}".split()).strip()
+    return " ".join(f"{cause.rstrip('.')}. {remedy[:1].upper()}{remedy[1:]}".split()).strip()

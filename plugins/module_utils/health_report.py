@@ -17,6 +17,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_model 
     Diagnosis,
 )
 from ansible_collections.sglang_ops.eagle3.plugins.module_utils.redaction import redact_text
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.sglang_log import without_progress
 
 NO_CAUSE = "no cause in the log"
 
@@ -70,7 +71,7 @@ def failure(
         "remedy": found.remedy,
         "confidence": found.confidence,
         "runbook": found.runbook,
-        "log_tail": [redact_text(line, secrets)[:1000] for line in list(lines)[-tail_lines:]],
+        "log_tail": [redact_text(line, secrets)[:1000] for line in without_progress(lines)[-tail_lines:]],
         "survivors": list(survivors),
         "exit_status": exit_status,
         "evidence": evidence,

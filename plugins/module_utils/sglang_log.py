@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import time
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Callable, Dict, Iterable, List, Optional, Tuple
 
 # In the order of SGLang 0.5.14 and later. Up to 0.5.13 the draft is loaded after the target's graphs.
 PHASES = (
@@ -35,6 +35,8 @@ _COLLECTOR_PREFIX = re.compile(
 )
 _COLLECTOR_SUFFIX = re.compile(r" \[repeated \d+x across cluster\]$")
 _STAMP = re.compile(r"^\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?P<rank>(?: [A-Z]+\d+)*)\] ?")
+# tqdm's: "Capturing batches (bs=8):  12%|█▎  | 1/8 [00:01<00:12,  1.74s/it]", "… 0% Completed | 0/1 [00:00<?, ?it/s]".
+_PROGRESS = re.compile(r"\d+%(?:\|| Completed \|).*\b\d+/\d+ \[")
 # A line longer than this is not a message; SGLang's own server_args line has about 12 kB.
 MAX_LINE_BYTES = 64 * 1024
 
@@ -225,3 +227,14 @@ class PhaseTracker:
             if pattern.search(message):
                 return phase
         return None
+
+
+def without_progress(lines: Iterable[str]) -> List[str]:
+    """Return the lines with the last state alone of each progress bar."""
+    kept: List[str] = []
+    for line in lines:
+        if kept and _PROGRESS.search(line) and _PROGRESS.search(kept[-1]):
+            kept[-1] = line
+        else:
+            kept.append(line)
+    return kept

@@ -6,6 +6,8 @@ import pytest
 
 from controller.exits import InputError
 from controller.report.facts import as_text, collect, phase_seconds
+from controller.report.html import html_report
+from controller.report.markdown import markdown_report
 from controller.report.method import commands, method_facts
 from controller.report.rows import COLUMNS, launch_rows, shown
 from tests.unit.controller.report.sample import BASELINE, FAILURE, SLOWER, story, write_sweep
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 def test_collect_reads_and_redacts(tmp_path: Path) -> None:
     facts = collect(story(tmp_path))
     assert len(facts.cells) == 12
-    [failed] = facts.failed
+    [[failed]] = facts.failed
     assert failed.failure_class == FAILURE["class"]
     assert "hunter22" not in str(failed.failure)
     assert failed.logs == ("cells/b02-steps-3/server.log",)
@@ -25,6 +27,19 @@ def test_collect_reads_and_redacts(tmp_path: Path) -> None:
     assert measured.phase_seconds == {"starting": 1.5, "weights": 3.5}
     assert facts.simulated
     assert facts.analysis is not None
+
+
+def test_cells_that_failed_alike_are_shown_once(tmp_path: Path) -> None:
+    same, other = dict(FAILURE), {**FAILURE, "sentence": "Another one."}
+    failing = {"b01-steps-2": same, "b02-steps-2": same, "b03-steps-2": other}
+    facts = collect(write_sweep(tmp_path, {"baseline": BASELINE, "steps-2": SLOWER}, failing=failing))
+    assert [[cell.cell_id for cell in cells] for cells in facts.failed] == [
+        ["b01-steps-2", "b02-steps-2"],
+        ["b03-steps-2"],
+    ]
+    markdown = markdown_report(facts, figure=None)
+    assert "### b01-steps-2, b02-steps-2: " in markdown
+    assert "b01-steps-2, b02-steps-2" in html_report(facts, directory=tmp_path)
 
 
 def test_nothing_measured_yet(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.sglang_log impor
     is_fatal,
     parse_stamp,
     strip_collector,
+    without_progress,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -193,3 +194,17 @@ def test_where_the_bytes_are_cut_does_not_matter(data: bytes, cuts: list[int]) -
 )
 def test_what_collectors_add(line: str) -> None:
     assert strip_collector(line) == "message"
+
+
+def test_of_a_progress_bar_the_last_state_is_kept() -> None:
+    lines = [
+        "Capture draft decode CUDA graph begin.",
+        "  0%|          | 0/8 [00:00<?, ?it/s]",
+        "Capturing batches (bs=8 avail_mem=97.21 GB):  12%|█▎        | 1/8 [00:00<00:07,  7.56it/s]",
+        "Capturing batches (bs=1 avail_mem=97.18 GB): 100%|██████████| 8/8 [00:02<00:00,  2.99it/s]",
+        "Capture draft decode CUDA graph end.",
+        "Multi-thread loading shards:   0% Completed | 0/2 [00:00<?, ?it/s]",
+        "Multi-thread loading shards: 100% Completed | 2/2 [00:00<00:00,  2.20it/s]",
+        "Decode batch, #running-req: 1, token usage: 12%",
+    ]
+    assert without_progress(lines) == [lines[0], *lines[3:5], *lines[6:]]
