@@ -50,7 +50,8 @@ def test_speed_with_speculation(speculative: Launch) -> None:
     cycle = (512 - 1) / meta["decode_throughput"] / SCALE / meta["spec_verify_ct"]
     assert cycle == pytest.approx(0.030, rel=0.01)
     assert meta["spec_verify_ct"] == sum(meta["spec_correct_drafts_histogram"])
-    assert meta["completion_tokens"] == 1 + meta["spec_verify_ct"] + meta["spec_num_correct_drafts"]
+    # The last step may accept more drafts than are kept.
+    assert 0 <= 1 + meta["spec_verify_ct"] + meta["spec_num_correct_drafts"] - meta["completion_tokens"] <= 3
 
 
 def test_wall_clock_agrees_with_the_schedule(baseline: Launch) -> None:

@@ -45,18 +45,21 @@ class Request:
         self.acceptance: Acceptance | None = None
         self.first_token_at = 0.0
 
+    def draw(self, steps: int) -> int:
+        """Return how many drafts the next decode step accepts, of so many proposed."""
+        return 0 if self.acceptance is None else self.acceptance.draw(steps)
+
     def accept(self, steps: int = 0) -> int:
-        """Do one decode step with so many draft steps and return how many tokens it made."""
-        remaining = min(self.limit, self.stop_at) - self.completion_tokens
-        if self.acceptance is None:
-            self.completion_tokens += 1
-            return 1
-        # The step that reaches the end keeps only what is needed: tokens, steps and histogram always agree.
-        accepted = min(self.acceptance.draw(steps), remaining - 1)
-        self.verify_steps += 1
-        self.histogram += [0] * (accepted + 1 - len(self.histogram))
-        self.histogram[accepted] += 1
-        self.completion_tokens += accepted + 1
+        """Do one decode step with so many draft steps and return how many tokens it made.
+
+        The last step may make more than the request keeps. SGLang counts them as accepted all the same.
+        """
+        accepted = self.draw(steps)
+        if self.acceptance is not None:
+            self.verify_steps += 1
+            self.histogram += [0] * (accepted + 1 - len(self.histogram))
+            self.histogram[accepted] += 1
+        self.completion_tokens = min(self.completion_tokens + accepted + 1, self.limit, self.stop_at)
         return accepted + 1
 
     def finish_reason(self) -> dict[str, Any] | None:
@@ -111,6 +114,9 @@ class DecodeLoop:
         self._waiting: list[Request] = []
         self._running: list[Request] = []
         self._prefilling: list[Request] = []
+        # Finished, but in the step that was begun before that was known (overlap scheduling).
+        self._overtaken: list[Request] = []
+        self._overlap = not fields["disable_overlap_schedule"]
         self._collective = Collective(os.getppid())
         self._deadline = 0.0
         self._busy = False
@@ -153,6 +159,7 @@ class DecodeLoop:
                 queue[:] = [request for request in queue if request.rid != message["rid"]]
         elif kind == "flush":
             self._next_run()
+            self._overtaken = []
             self._statistics.reset()
             self._log("Cache flushed successfully!")
             self._connection.send({"kind": "flushed"})
@@ -193,16 +200,17 @@ class DecodeLoop:
         room = self._max_running - len(self._running)
         if self._waiting and room > 0:
             self._prefilling, self._waiting = self._waiting[:room], self._waiting[room:]
+            self._overtaken = []
             new = sum(request.prompt_tokens - request.cached_tokens for request in self._prefilling)
             self._statistics.prefill(self._prefilling, len(self._running), len(self._waiting))
             seconds = self._model.prefill_seconds(new) * self._eager_factor()
             batch = self._prefilling
-        elif self._running:
+        elif self._running or self._overtaken:
+            batch = self._running + self._overtaken
             if self._adaptive is not None:
-                self._adaptive.begin(len(self._running))
+                self._adaptive.begin(len(batch))
                 self._follow(self._adaptive)
-            seconds = self._model.step_seconds(self._steps, len(self._running))
-            batch = self._running
+            seconds = self._model.step_seconds(self._steps, len(batch))
         else:
             self._busy = False
             return
@@ -232,21 +240,30 @@ class DecodeLoop:
             self._running += batch
         else:
             batch = self._running
-            made = [request.accept(self._steps or 0) for request in batch]
-            self._statistics.tokens(made)
-            if self._adaptive is not None:
-                self._adaptive.verified([tokens - 1 for tokens in made])
-                self._follow(self._adaptive)
-            # A sign of life for health checks that wait for a full batch.
-            heartbeat = self._statistics.step(self._running, len(self._waiting), self._deadline)
+            heartbeat = self._decode_all(batch)
         updates = []
         for request in batch:
             reason = request.finish_reason()
             if reason is not None or request.stream:
                 updates.append(self._update(request, reason))
+        finished = [request for request in self._running if request.finish_reason() is not None]
+        self._overtaken = finished if self._overlap else []
         self._running = [request for request in self._running if request.finish_reason() is None]
         if updates or heartbeat:
             self._connection.send({"kind": "batch", "updates": updates, "statistics": self._statistics.snapshot()})
+
+    def _decode_all(self, batch: list[Request]) -> bool:
+        """Do a decode step of the batch and say whether it is a sign of life for health checks that wait."""
+        steps = self._steps or 0
+        made = [request.accept(steps) for request in batch]
+        made += [request.draw(steps) + 1 for request in self._overtaken]
+        if not made:
+            return False  # whoever it was begun for has left meanwhile
+        self._statistics.tokens(made)
+        if self._adaptive is not None:
+            self._adaptive.verified([tokens - 1 for tokens in made])
+            self._follow(self._adaptive)
+        return self._statistics.step(batch + self._overtaken, len(self._waiting), self._deadline)
 
     def _update(self, request: Request, reason: dict[str, Any] | None) -> dict[str, Any]:
         return {

@@ -1,12 +1,16 @@
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from controller.simulator.profiles import profile_settings
-from controller.simulator.site.sglang.decoding import Request
+from controller.simulator.site.sglang.arguments import parse
+from controller.simulator.site.sglang.decoding import DecodeLoop, Request
 from controller.simulator.site.sglang.generation import Generator, RequestState
 from controller.simulator.site.sglang.metrics import Metrics
+from controller.simulator.site.sglang.node import Node
+from controller.simulator.site.sglang.resolution import resolve
 from controller.simulator.site.sglang.speed import Acceptance, SpeedModel
 from controller.simulator.site.sglang.text import Continuation
 
@@ -27,24 +31,77 @@ def test_without_speculation_a_step_is_a_token() -> None:
 
 @pytest.mark.parametrize("limit", [2, 3, 17, 256, 1000])
 @pytest.mark.parametrize("steps", [1, 2, 3, 7])
-def test_tokens_steps_and_histogram_always_agree(limit: int, steps: int) -> None:
+def test_tokens_steps_and_histogram_agree_but_for_what_the_last_step_made_too_many(limit: int, steps: int) -> None:
     running = request(limit)
     running.completion_tokens = 1
     running.acceptance = Acceptance(
         SpeedModel.from_dict(profile_settings("pays")["speed"]), steps, random.Random(limit)
     )
+    made = []
     while running.finish_reason() is None:
-        running.accept(steps)
+        made.append(running.accept(steps))
     accepted = sum(drafts * count for drafts, count in enumerate(running.histogram))
     assert running.completion_tokens == limit
-    assert sum(running.histogram) == running.verify_steps
-    assert running.completion_tokens - 1 == running.verify_steps + accepted
+    assert sum(running.histogram) == running.verify_steps == len(made)
+    assert running.verify_steps + accepted == sum(made)
+    assert 0 <= sum(made) - (limit - 1) < made[-1]
 
 
 def test_a_request_stops_at_its_natural_end() -> None:
     running = request(limit=100, stop_at=2)
     running.completion_tokens = 2
     assert running.finish_reason() == {"type": "stop", "matched": 163586}
+
+
+def loop(*flags: str, log: list[str], model: Path) -> DecodeLoop:
+    (model / "config.json").write_text("{}")
+    fields = parse(["--model-path", str(model), "--decode-log-interval", "4", *flags])
+    resolve(fields, lambda _: None)
+    speed = profile_settings("fast")["speed"]
+    settings: dict[str, Any] = {"gpus": [], "memory": {}, "phases": {}, "speed": speed}
+    return DecodeLoop(
+        fields,
+        Node(model, settings),
+        launch=1,
+        info={"max_running_requests": 8, "max_total_num_tokens": 1000},
+        connection=Pipe(),  # type: ignore[arg-type]
+        log=log.append,  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(("flags", "steps"), [((), 8), (("--disable-overlap-schedule",), 7)])
+def test_with_overlap_scheduling_a_finished_request_is_in_one_more_step(
+    tmp_path: Path, flags: tuple[str, ...], steps: int
+) -> None:
+    log: list[str] = []
+    serving = loop(*flags, log=log, model=tmp_path)
+    message = {"rid": "r", "prompt_tokens": 3, "cached_tokens": 0, "limit": 8, "stop_at": 99, "stream": False}
+    serving._enqueue({**message, "warmup": False, "probe": False})
+    serving._begin_step()
+    while serving._busy:
+        serving._end_step()
+        serving._begin_step()
+    assert serving._statistics.snapshot()["forwards"] == steps
+    lines = [line.partition(", token usage")[0] for line in log if line.startswith("Decode batch")]
+    # The line of the step too many shows a request that holds no tokens any more.
+    assert (
+        lines == ["Decode batch, #running-req: 1, #token: 8", "Decode batch, #running-req: 1, #token: 0"][: steps // 4]
+    )
+
+
+def test_the_step_that_a_flush_or_a_departure_overtakes_counts_for_nothing(tmp_path: Path) -> None:
+    log: list[str] = []
+    serving = loop(log=log, model=tmp_path)
+    message = {"rid": "r", "prompt_tokens": 3, "cached_tokens": 0, "limit": 9, "stop_at": 99, "stream": False}
+    serving._enqueue({**message, "warmup": False, "probe": False})
+    serving._begin_step()
+    serving._end_step()
+    serving._begin_step()
+    serving._receive({"kind": "abort", "rid": "r"})
+    serving._end_step()
+    serving._begin_step()
+    assert not serving._busy
+    assert serving._statistics.snapshot()["forwards"] == 0
 
 
 class Pipe:
