@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _LATE_S = 1.0
 """A schedule that is further behind than this stood still, and nothing of that is made up for."""
 
+_FORCED_OUTPUT = 50
+"""A request that is not streamed is passed on when it has a multiple of so many tokens."""
+
 
 class Request:
     """One request inside the scheduler."""
@@ -244,7 +247,7 @@ class DecodeLoop:
         updates = []
         for request in batch:
             reason = request.finish_reason()
-            if reason is not None or request.stream:
+            if reason is not None or request.stream or request.completion_tokens % _FORCED_OUTPUT == 0:
                 updates.append(self._update(request, reason))
         finished = [request for request in self._running if request.finish_reason() is not None]
         self._overtaken = finished if self._overlap else []

@@ -31,7 +31,7 @@ class RequestState:
         self.updates: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.received = time.time()
         self.dispatched = self.received
-        self.first_token = 0.0
+        self.last_output = 0.0
         self.ids: list[int] = []
         self.text = ""
 
@@ -187,18 +187,21 @@ class Generator:
                 self._connection.send({"kind": "abort", "rid": rid})
 
     def _count(self, state: RequestState, update: dict[str, Any], finished: bool) -> None:
-        now = time.time()
-        if not state.first_token:
-            # Without streaming only the end is seen; the schedule of rank 0 says when the first token was made.
-            state.first_token = now - update["decode_seconds"]
-        if finished and not state.probe:
+        if state.probe:
+            return
+        now, made = time.time(), update["completion_tokens"]
+        if not state.last_output:
+            self._metrics.first_output(now - state.received)
+        elif made > len(state.ids):
+            self._metrics.output(now - state.last_output, made - len(state.ids))
+        state.last_output = now
+        if finished:
             self._metrics.finished(
                 prompt=state.prompt_tokens,
                 cached=state.cached_tokens,
-                made=update["completion_tokens"],
+                made=made,
                 verified=update["verify_steps"],
                 seconds=now - state.received,
-                first_token=state.first_token - state.received,
             )
 
     def _answer(self, state: RequestState, update: dict[str, Any]) -> dict[str, Any]:

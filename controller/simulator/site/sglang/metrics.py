@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import json
 import os
 import time
 from typing import Any
 
 from .arguments import DATA
+
+
+class _Histogram:
+    """Values counted by bucket."""
+
+    def __init__(self, bounds: list[str]) -> None:
+        self.bounds = bounds
+        self._limits = [float(bound) for bound in bounds]
+        self._counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def add(self, value: float, times: int = 1) -> None:
+        self._counts[bisect.bisect_left(self._limits, value)] += times
+        self.sum += value * times
+
+    def cumulative(self) -> list[int]:
+        """Return how many values are not above each bound, and how many there are in all."""
+        return list(itertools.accumulate(self._counts))
 
 
 class Metrics:
@@ -27,11 +47,15 @@ class Metrics:
             self._values.update(
                 {"sglang:spec_num_steps": speculative[0], "sglang:spec_num_draft_tokens": speculative[1]}
             )
-        self._observations: dict[str, list[tuple[float, int]]] = {}
         self._requests: dict[tuple[str, str], int] = {}
         self._responses: dict[tuple[str, str, int], int] = {}
         self._active: dict[tuple[str, str], int] = {}
         self._families: list[dict[str, Any]] = json.loads((DATA / "metrics.json").read_text(encoding="utf-8"))
+        self._histograms = {
+            family["name"]: _Histogram(family.get("buckets", []))
+            for family in self._families
+            if family["type"] == "histogram"
+        }
 
     def request_begins(self, path: str, method: str) -> None:
         """Count a request to the HTTP server."""
@@ -45,30 +69,32 @@ class Metrics:
         key = (path, method, status)
         self._responses[key] = self._responses.get(key, 0) + 1
 
-    def finished(
-        self, *, prompt: int, cached: int, made: int, verified: int, seconds: float, first_token: float
-    ) -> None:
+    def first_output(self, seconds: float) -> None:
+        """Count the time to the first output of a request."""
+        self._histograms["sglang:time_to_first_token_seconds"].add(seconds)
+
+    def output(self, seconds: float, tokens: int) -> None:
+        """Count the pause before a further output: each of its tokens by itself, with its share of the pause."""
+        self._histograms["sglang:inter_token_latency_seconds"].add(seconds / tokens, tokens)
+
+    def finished(self, *, prompt: int, cached: int, made: int, verified: int, seconds: float) -> None:
         """Count a request that was generated to its end."""
         self._add("sglang:num_requests_total", 1)
         self._add("sglang:prompt_tokens_total", prompt)
         self._add("sglang:generation_tokens_total", made)
         self._add("sglang:cached_tokens_total", cached)
         self._add("sglang:spec_verify_calls_total", verified)
-        self._observe("sglang:e2e_request_latency_seconds", seconds)
-        self._observe("sglang:time_to_first_token_seconds", first_token)
-        self._observe("sglang:queue_time_seconds", 0.0)
-        self._observe("sglang:prompt_tokens_histogram", prompt)
-        self._observe("sglang:uncached_prompt_tokens_histogram", prompt - cached)
-        self._observe("sglang:generation_tokens_histogram", made)
-        if made > 1:
-            # Each token of a chunk counts by itself, with its share of the pause.
-            self._observe("sglang:inter_token_latency_seconds", (seconds - first_token) / (made - 1), made - 1)
+        for name, value in (
+            ("e2e_request_latency_seconds", seconds),
+            ("queue_time_seconds", 0.0),
+            ("prompt_tokens_histogram", prompt),
+            ("uncached_prompt_tokens_histogram", prompt - cached),
+            ("generation_tokens_histogram", made),
+        ):
+            self._histograms[f"sglang:{name}"].add(value)
 
     def _add(self, name: str, amount: float) -> None:
         self._values[name] = self._values.get(name, 0.0) + amount
-
-    def _observe(self, name: str, value: float, times: int = 1) -> None:
-        self._observations.setdefault(name, []).append((value, times))
 
     def render(self, statistics: dict[str, Any]) -> str:
         """Return the exposition text; ``statistics`` is the scheduler's last snapshot."""
@@ -118,17 +144,16 @@ class Metrics:
         return [_line(name, {"endpoint": path, "method": method}, count) for (path, method), count in counts.items()]
 
     def _histogram(self, family: dict[str, Any]) -> list[str]:
-        name, observed = family["name"], self._observations.get(family["name"], [])
+        name = family["name"]
+        histogram = self._histograms[name]
+        counts = histogram.cumulative()
         lines = []
         for fixed in family["labels"]:
             labels = self._labels(fixed)
-            for bound in family.get("buckets", []):
-                count = sum(times for value, times in observed if value <= float(bound))
+            for bound, count in zip([*histogram.bounds, "+Inf"], counts):  # noqa: B905 - Python 3.9 has no strict
                 lines.append(_line(f"{name}_bucket", {**labels, "le": bound}, count))
-            count = sum(times for _, times in observed)
-            lines.append(_line(f"{name}_bucket", {**labels, "le": "+Inf"}, count))
-            lines.append(_line(f"{name}_sum", labels, sum(value * times for value, times in observed)))
-            lines.append(_line(f"{name}_count", labels, count))
+            lines.append(_line(f"{name}_sum", labels, histogram.sum))
+            lines.append(_line(f"{name}_count", labels, counts[-1]))
         return lines
 
 

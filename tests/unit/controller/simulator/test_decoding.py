@@ -148,3 +148,24 @@ def test_what_a_prompt_shares_with_an_earlier_one_is_cached() -> None:
     generator = Generator(Pipe(), None, "default", 1000, Metrics("m", None, {}))  # type: ignore[arg-type]
     prompts = ([1, 2, 3, 4], [1, 2, 9], [0, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4, 5], [1, 2])
     assert [generator._cached(prompt) for prompt in prompts] == [0, 2, 0, 3, 4, 1]
+
+
+def counted(stream: bool, limit: int) -> str:
+    """Return /metrics after one request whose outputs came as the scheduler sends them."""
+    metrics = Metrics("m", None, {})
+    generator = Generator(Pipe(), None, "default", 1000, metrics)  # type: ignore[arg-type]
+    state = RequestState("rid", [1, 2, 3], Continuation([1, 2, 3]), 0, probe=False)
+    outputs = range(1, limit + 1) if stream else (50, limit)
+    for made in outputs:
+        update = {"completion_tokens": made, "finish_reason": None, "verify_steps": 0, "decode_seconds": 1.0}
+        generator._count(state, update, finished=made == limit)
+        generator._answer(state, update)
+    return metrics.render({})
+
+
+@pytest.mark.parametrize(("stream", "pauses"), [(True, 69), (False, 20)])
+def test_pauses_between_outputs_are_counted_as_they_come(stream: bool, pauses: int) -> None:
+    text = counted(stream, 70)
+    assert f'sglang:inter_token_latency_seconds_count{{engine_type="unified",model_name="m"}} {pauses}.0' in text
+    assert 'sglang:time_to_first_token_seconds_count{engine_type="unified",model_name="m"} 1.0' in text
+    assert 'sglang:generation_tokens_total{engine_type="unified",model_name="m"} 70.0' in text
