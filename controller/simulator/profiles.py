@@ -38,6 +38,8 @@ _STORY_PHASES: dict[str, float] = {
     "draft_decode_graphs_s": 10.0,
     "draft_extend_graphs_s": 3.0,
     "warmup_s": 10.0,
+    # From "Gracefully exiting..." to the end: 2 to 4 s in 16 ends on an H200.
+    "teardown_s": 3.0,
 }
 # Per GPU at tensor parallelism 8. A token of the MLA cache takes 576 values of 2 bytes in each of 61 layers on every
 # rank; the draft's single layer is counted as if it were one of the target's.

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from controller.simulator import Node, create_node
-from tests.integration.simulated_launch import Launch, wait_for
+from tests.integration.simulated_launch import Launch, gpu_memory_used, wait_for
 
 SCALE = 0.05
 
@@ -246,3 +246,17 @@ def test_adaptive_steps_follow_what_is_accepted(tmp_path: Path) -> None:
     assert state["max_speculative_num_draft_tokens"] == 8
     assert re.search(r"^sglang:spec_num_steps\{.*\} 3\.0$", metrics, re.MULTILINE)
     assert re.search(r"^sglang:spec_num_draft_tokens\{.*\} 4\.0$", metrics, re.MULTILINE)
+
+
+def test_a_server_takes_its_time_to_end_and_holds_its_memory_meanwhile(tmp_path: Path) -> None:
+    made = create_node(tmp_path / "node", profile="fast", gpus=1)
+    made.configure(shutdown_scale=0.2)
+    with Launch(made, tp_size=1) as launch:
+        launch.ready().generate(tokens=2)
+        launch.process.terminate()
+        wait_for(lambda: "Gracefully exiting... Remaining number of requests 0." in launch.log, "the end to begin")
+        began = time.monotonic()
+        assert gpu_memory_used(made)[0] > 70_000
+        assert launch.ended() == 137
+        assert 0.5 < time.monotonic() - began < 5.0  # 3 s of the real one are 0.6 s
+        assert gpu_memory_used(made)[0] < 1000

@@ -156,7 +156,7 @@ class Engine:
                 connection.send({"kind": "shutdown"})
             except OSError:
                 continue
-        deadline = time.monotonic() + self._node.loading(15.0, at_least=0.5)
+        deadline = time.monotonic() + self._node.shutdown(15.0, at_least=0.5)
         while time.monotonic() < deadline and any(process.is_alive() for process in self.processes):
             wait(0.02)
         kill_process_tree(self._log)

@@ -41,7 +41,7 @@ class Node:
     Attributes:
         time_scale: wire seconds per simulated second while serving (0.1 = ten times faster than the real machine).
         loading_scale: the same for start-up and polling intervals.
-        shutdown_scale: the same for the time that a server takes to notice SIGTERM (loading_scale unless set).
+        shutdown_scale: the same for noticing SIGTERM and for ending (loading_scale unless set).
         seed: start of every pseudo-random draw.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,8 @@ def run_scheduler(  # noqa: PLR0917 - arguments of a process travel as a tuple
             DecodeLoop(fields, node, launch=launch, info=info, connection=connection, log=log).run()
         else:
             connection.recv()
+        # The GPU's memory is held until the process has taken its CUDA context down.
+        time.sleep(node.shutdown(float(node.phases.get("teardown_s", 0.0))))
         startup.peers.leave()
     except (EOFError, BrokenPipeError, ConnectionResetError):
         while node.faults.orphans:

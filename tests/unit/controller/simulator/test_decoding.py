@@ -1,4 +1,6 @@
+import math
 import random
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from controller.simulator.site.sglang.generation import Generator, RequestState
 from controller.simulator.site.sglang.metrics import Metrics
 from controller.simulator.site.sglang.node import Node
 from controller.simulator.site.sglang.resolution import resolve
-from controller.simulator.site.sglang.speed import Acceptance, SpeedModel
+from controller.simulator.site.sglang.speed import Acceptance, SpeedModel, noise
 from controller.simulator.site.sglang.text import Continuation
 
 
@@ -102,6 +104,31 @@ def test_the_step_that_a_flush_or_a_departure_overtakes_counts_for_nothing(tmp_p
     serving._begin_step()
     assert not serving._busy
     assert serving._statistics.snapshot()["forwards"] == 0
+
+
+def test_prefills_vary_without_a_graph_between_launches_and_within_one(tmp_path: Path) -> None:
+    assert loop(log=[], model=tmp_path)._eager_factor() == 1.0
+    log: list[str] = []
+    serving = loop("--disable-prefill-cuda-graph", log=log, model=tmp_path)
+    factors = [math.log(serving._eager_factor()) for _ in range(500)]
+    assert statistics.stdev(factors) == pytest.approx(0.2, rel=0.1)
+    # The launch's own factor stays.
+    launch = noise(serving._node.random("eager prefill", 1), 0.2)
+    assert statistics.mean(factors) == pytest.approx(math.log(launch), abs=0.03)
+    serving._enqueue(
+        {
+            "rid": "r",
+            "prompt_tokens": 3,
+            "cached_tokens": 0,
+            "limit": 1,
+            "stop_at": 99,
+            "stream": False,
+            "warmup": False,
+            "probe": False,
+        }
+    )
+    serving._begin_step()
+    assert "cuda graph: False, input throughput" in log[0]
 
 
 class Pipe:
