@@ -1,12 +1,12 @@
 """Whether the controller measures a running server as its own tools do.
 
     python3 tests/gpu/fidelity.py --url http://127.0.0.1:8000 --model-path MODEL --peer-python ml-env/bin/python3 \
-        [--log SERVER_LOG] [--concurrency 1 8] [--rounds 4 12] [--tolerance 0.02] [--json FILE]
+        [--log SERVER_LOG] [--concurrency 1 8] [--rounds 4 8] [--output-tokens 256 1024] [--json FILE]
 
 Speed: the controller's client and ``sglang.bench_serving`` take turns (own, peer, peer, own, …) on the same texts with
 an empty prefix cache; a round is one turn of each, and its ratio is what counts. Before the first round each has a turn
-that does not count. Several requests in flight want more rounds: how many prompts are prefilled together is chance, and
-on a rented H200 the server itself moved by 15 % within seconds. The peer imports once for all turns.
+that does not count. Several requests in flight want more rounds and longer answers: a prefill stops all other requests,
+and on a rented H200 its time moved between 78 and 135 ms within half a minute. The peer imports once for all turns.
 
 Acceptance length: ``meta_info`` of every answer beside the server's counters in ``/metrics`` (``--enable-metrics``)
 and, with ``--log``, the lines it logs, in rounds of their own. The gauge ``sglang:spec_accept_length`` is shown and not
@@ -46,6 +46,7 @@ class Level:
     """What was found at one concurrency. Rates are tokens/s per stream, ``ratios`` own / peer, one a round."""
 
     concurrency: int
+    output_tokens: int
     own: list[ClientRun] = dataclasses.field(default_factory=list)
     peer: list[ClientRun] = dataclasses.field(default_factory=list)
     acceptance: list[tuple[ClientRun, Account]] = dataclasses.field(default_factory=list)
@@ -64,6 +65,7 @@ class Level:
         """Return everything, runs included."""
         return {
             "concurrency": self.concurrency,
+            "output_tokens": self.output_tokens,
             "own": [run_json(run) for run in self.own],
             "peer": [run_json(run) for run in self.peer],
             "decode_ratio": statistics.median(self.decode_ratios),
@@ -108,7 +110,7 @@ def measure(level: Level, question: Question, peer: Peer, warm: WarmProgram, *, 
 def show(level: Level, tolerance: float) -> bool:
     """Print a level and return whether everything agrees within the tolerance."""
     decode, output = level.decode_ratios, level.output_ratios
-    print(f"concurrency {level.concurrency}, {len(decode)} rounds")
+    print(f"concurrency {level.concurrency}, {len(decode)} rounds, {level.output_tokens} tokens an answer")
     print(f"  {'':22} {'own':>10} {'peer':>10} {'own / peer':>11}")
     for name, attribute, ratios in (
         ("decode tok/s a stream", "decode_rate", decode),
@@ -174,19 +176,20 @@ def main() -> int:
     parser.add_argument("--peer-python", help="interpreter that has sglang; default: the release fetched from PyPI")
     parser.add_argument("--peer-command", help="words that start a bench_serving, instead of --peer-python")
     parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 8])
-    parser.add_argument("--rounds", type=int, nargs="+", help="of each concurrency (4 of one, else 12)")
+    parser.add_argument("--rounds", type=int, nargs="+", help="of each concurrency (4 of one, else 8)")
     parser.add_argument("--tolerance", type=float, default=0.02, help="largest relative difference of a median")
     parser.add_argument("--waves", type=int, default=8, help="answers of a run for each request in flight, at least 16")
-    parser.add_argument("--output-tokens", type=int, default=256)
+    parser.add_argument("--output-tokens", type=int, nargs="+", help="of each concurrency (256 of one, else 1024)")
     parser.add_argument("--natural-end", action="store_true", help="let answers end where the model ends them")
     parser.add_argument("--workload", default="mixed")
     parser.add_argument("--chat-format", default="plain")
     parser.add_argument("--log", type=Path, help="log of the server")
     parser.add_argument("--json", type=Path, dest="json_file")
     options = parser.parse_args()
-    options.rounds = options.rounds or [4 if one == 1 else 12 for one in options.concurrency]
-    if len(options.rounds) != len(options.concurrency):
-        parser.error("give --rounds a number for each --concurrency")
+    options.rounds = options.rounds or [4 if one == 1 else 8 for one in options.concurrency]
+    options.output_tokens = options.output_tokens or [256 if one == 1 else 1024 for one in options.concurrency]
+    if {len(options.rounds), len(options.output_tokens)} != {len(options.concurrency)}:
+        parser.error("give --rounds and --output-tokens a number for each --concurrency")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # a level takes minutes
     with tempfile.TemporaryDirectory(prefix="fidelity-") as folder:
@@ -206,7 +209,6 @@ def main() -> int:
             "tolerance": options.tolerance,
             "simulated": info.get("simulated"),
             "sglang": info.get("version"),
-            "output_tokens": options.output_tokens,
             "ignore_eos": not options.natural_end,
             "levels": [level.as_json() for level, _ in levels],
         }
@@ -235,14 +237,14 @@ def measure_all(options: argparse.Namespace, peer: Peer) -> list[tuple[Level, bo
     workload = dataclasses.replace(workload, chat_format=options.chat_format)
     texts = tuple(map(workload.text_of, workload.prompts))
     simulated = " (simulated)" if server_info(options.url).get("simulated") else ""
-    print(f"own and {peer.name} in turns against {options.url}{simulated}; {options.output_tokens} tokens an answer")
+    print(f"own and {peer.name} in turns against {options.url}{simulated}")
     levels = []
     with warm_peer(peer) as warm:
-        for (concurrency, size), rounds in zip(sizes.items(), options.rounds, strict=True):
-            level = Level(concurrency)
-            question = Question(
-                options.url, texts[:size], concurrency, options.output_tokens, ignore_eos=not options.natural_end
-            )
+        for (concurrency, size), rounds, tokens in zip(
+            sizes.items(), options.rounds, options.output_tokens, strict=True
+        ):
+            level = Level(concurrency, tokens)
+            question = Question(options.url, texts[:size], concurrency, tokens, ignore_eos=not options.natural_end)
             measure(level, question, peer, warm, rounds=rounds, log=options.log)
             levels.append((level, show(level, options.tolerance)))
     return levels

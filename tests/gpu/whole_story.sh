@@ -10,7 +10,7 @@
 #   orphan     (20 s)  what an earlier launch left behind holds memory; the first act of deploy.yml frees it
 #   deploy     (160 s, cold) the clash is patched, the server healthy, a second run changes nothing, one request answered
 #   nccl       (80 s)  the role writes the variables, and NCCL's own log says that it has those that one rank reads
-#   fidelity   (220 s) the controller's client and sglang.bench_serving in turns
+#   fidelity   (250 s) the controller's client and sglang.bench_serving in turns
 #   sweep      (54 s a launch) SWEEP_OPTIONS replaces the options; /metrics is recorded meanwhile
 #   agreement  (2 s)   L, C, T1 and S of the journal beside SGLang's own log and counters, and lucky launches planted
 #   stopped    (200 s) the scheduler is stopped (SIGSTOP) while serving and while it captures graphs

@@ -145,12 +145,12 @@ def account(**said: float) -> Account:
 def test_a_level_that_differs_is_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = dataclasses.replace(run_peer(QUESTION, peer(tmp_path)), verify_steps=2)  # L = (6 - 2) / 2
     level = Level(
-        2, own=[run], peer=[run], acceptance=[(run, account(counted_length=2.0, gauge=3.0, logged_length=3.0))]
+        2, 3, own=[run], peer=[run], acceptance=[(run, account(counted_length=2.0, gauge=3.0, logged_length=3.0))]
     )
     assert show(level, 0.02)  # with two at a time neither gauge nor log is judged
     assert "1.0000" in capsys.readouterr().out
     level.acceptance = [(run, account(counted_length=2.06))]
     assert not show(level, 0.02)
     assert show(level, 0.05)
-    alone = Level(1, own=[run], peer=[run], acceptance=[(run, account(logged_length=2.06))])
+    alone = Level(1, 3, own=[run], peer=[run], acceptance=[(run, account(logged_length=2.06))])
     assert not show(alone, 0.02)
