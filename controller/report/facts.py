@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from controller.redaction import redact
@@ -69,11 +70,15 @@ class SweepFacts:
 
     @property
     def failed(self) -> tuple[tuple[CellFacts, ...], ...]:
-        """The cells that failed, those with the same sentence together, in the order of the first of each."""
+        """The cells that failed, those with the same sentence together, in the order of the first of each.
+
+        A sentence may name the log of the launch, which differs by the name of the cell and the attempt.
+        """
         alike: dict[tuple[str, str], list[CellFacts]] = {}
         for cell in self.cells:
             if cell.failure_class:
-                alike.setdefault((cell.failure_class, str(cell.failure.get("sentence"))), []).append(cell)
+                sentence = re.sub(rf"-{re.escape(cell.cell_id)}(-\d+)?\.log", "", str(cell.failure.get("sentence")))
+                alike.setdefault((cell.failure_class, sentence), []).append(cell)
         return tuple(map(tuple, alike.values()))
 
 

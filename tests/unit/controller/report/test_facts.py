@@ -42,6 +42,16 @@ def test_cells_that_failed_alike_are_shown_once(tmp_path: Path) -> None:
     assert "b01-steps-2, b02-steps-2" in html_report(facts, directory=tmp_path)
 
 
+def test_cells_alike_but_for_the_name_of_their_log_are_shown_once(tmp_path: Path) -> None:
+    def failing(cell_id: str, attempt: str) -> dict[str, object]:
+        return {**FAILURE, "sentence": f"The server died. See /logs/sweep-x-{cell_id}{attempt}.log."}
+
+    arms = {"baseline": BASELINE, "steps-2": SLOWER}
+    some = {"b01-steps-2": failing("b01-steps-2", ""), "b03-steps-2": failing("b03-steps-2", "-2")}
+    facts = collect(write_sweep(tmp_path, arms, failing=some))
+    assert [[cell.cell_id for cell in cells] for cells in facts.failed] == [["b01-steps-2", "b03-steps-2"]]
+
+
 def test_nothing_measured_yet(tmp_path: Path) -> None:
     write_sweep(tmp_path, {"baseline": BASELINE})
     (tmp_path / "journal.jsonl").unlink()
