@@ -134,14 +134,18 @@ def last_server(directory: Path, steps: int) -> Record:
 
 
 def beside_launches_s(directory: Path) -> float:
-    """Return the seconds of a sweep that belong to no launch, measured or failed, from its first record to its last."""
+    """Return the seconds of a sweep that belong to no launch, measured or failed, from its first record to its last.
+
+    A cell that was not launched has failed without having begun.
+    """
     records = read_journal(directory / "journal.jsonl").records
-    launches_s, begun = 0.0, 0.0
+    launches_s = 0.0
+    begun: dict[str, float] = {}
     for record in records:
         if record["kind"] == "cell" and record["state"] == "launching":
-            begun = record["at"]
+            begun[record["cell"]] = record["at"]
         elif record["kind"] == "cell" and record["state"] in ("done", "failed"):
-            launches_s += record["at"] - begun
+            launches_s += record["at"] - begun.pop(record["cell"], record["at"])
     return float(records[-1]["at"] - records[0]["at"]) - launches_s
 
 

@@ -64,12 +64,13 @@ def test_a_launch_that_deployed_too_is_told_apart(tmp_path: Path) -> None:
 
 
 def test_a_launch_that_failed_is_not_beside_the_launches(tmp_path: Path) -> None:
-    moment = iter([100.0, 101.0, 151.0, 151.5, 200.0, 202.0])
+    moment = iter([100.0, 101.0, 151.0, 151.5, 200.0, 200.0, 202.0])
     with Journal(tmp_path / "journal.jsonl", clock=lambda: next(moment)) as journal:
         journal.append("sweep")
         for cell, end in (("b01-adaptive", "failed"), ("b01-steps-3", "done")):
             journal.append("cell", cell=cell, state="launching")
             journal.append("cell", cell=cell, state=end)
+        journal.append("cell", cell="b02-adaptive", state="failed")  # was not launched
         journal.append("end")
     assert beside_launches_s(tmp_path) == pytest.approx(1.0 + 0.5 + 2.0)
 
