@@ -6,7 +6,8 @@
 Speed: the controller's client and ``sglang.bench_serving`` take turns (own, peer, peer, own, …) on the same texts with
 an empty prefix cache; a round is one turn of each, and its ratio is what counts. Before the first round each has a turn
 that does not count. Several requests in flight want more rounds and longer answers: a prefill stops all other requests,
-and on a rented H200 its time moved between 78 and 135 ms within half a minute. The peer imports once for all turns.
+and on a rented H200 the time to the first token moved between 83 and 137 ms from turn to turn. The peer imports once
+for all turns.
 
 Acceptance length: ``meta_info`` of every answer beside the server's counters in ``/metrics`` (``--enable-metrics``)
 and, with ``--log``, the lines it logs, in rounds of their own. The gauge ``sglang:spec_accept_length`` is shown and not
