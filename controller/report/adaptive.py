@@ -1,7 +1,8 @@
-"""The file that ``--speculative-adaptive-config`` takes (SGLang 0.5.11 and later, ``adaptive_spec_params.py``).
+"""The file that ``--speculative-adaptive-config`` takes (SGLang 0.5.13 and later, ``adaptive_spec_params.py``).
 
 {"1": {"candidate_steps": [2, 3]}, "8": {"candidate_steps": [0]}}: from each batch size on, the server chooses among the
-candidates by what it sees accepted; 0 drafts nothing.
+candidates by what it sees accepted; 0 drafts nothing, and is a candidate from 0.5.14 on. Earlier releases read a list
+for all batch sizes and pass over this one.
 """
 
 from __future__ import annotations
@@ -44,9 +45,10 @@ def adaptive_sentence(analysis: SweepAnalysis | None) -> str:
     word = (
         "simulated figures; measure on GPUs before use" if analysis.simulated else "one file per machine and workload"
     )
+    least = "0.5.14" if 0 in steps else "0.5.13"
     return (
         "adaptive.json is for --speculative-adaptive --speculative-adaptive-config adaptive.json "
-        f"--speculative-num-steps {steps[-1]} --speculative-eagle-topk 1 (SGLang 0.5.11 and later; {word})."
+        f"--speculative-num-steps {steps[-1]} --speculative-eagle-topk 1 (SGLang {least} and later; {word})."
     )
 
 

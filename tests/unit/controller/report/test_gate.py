@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from controller.analysis.sweep import analyse
@@ -58,3 +60,10 @@ def test_adaptive_config_only_from_what_was_shown() -> None:
     assert "--speculative-num-steps 2 " in adaptive_sentence(analyse(sweep(BOTH, BASELINE)))
     assert "drafts nothing" in adaptive_sentence(analyse(sweep({"steps=1": SLOWER}, BASELINE)))
     assert adaptive_sentence(None).startswith("There is no adaptive.json")
+
+
+def test_the_sentence_names_the_first_release_that_reads_the_file() -> None:
+    alone, loaded = analyse(sweep(BOTH, BASELINE)), analyse(sweep({"steps=1": SLOWER}, BASELINE))
+    assert "SGLang 0.5.13 and later" in adaptive_sentence(alone)
+    levels = (*alone.levels, dataclasses.replace(loaded.levels[0], concurrency=8))
+    assert "SGLang 0.5.14 and later" in adaptive_sentence(dataclasses.replace(alone, levels=levels))
