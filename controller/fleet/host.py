@@ -34,6 +34,7 @@ class AnsibleHost:
 
     Attributes:
         found: What the journal says about the host.
+        measured: Arms that were measured on it in earlier runs of the sweep.
     """
 
     plan: Plan
@@ -43,6 +44,7 @@ class AnsibleHost:
     found: HostState = field(default_factory=HostState)
     leave_running: bool = False
     accept_changes: bool = False
+    measured: frozenset[str] = frozenset()
 
     def __call__(self, journal: Journal, interrupts: Interrupts, watcher: Watcher) -> AnsibleRunner:
         """Return the runner."""
@@ -62,6 +64,7 @@ class AnsibleHost:
             note=equipment.note,
             leave_running=self.leave_running,
             accept_changes=self.accept_changes,
+            measured=self.measured,
         )
         return AnsibleRunner(session, journal, interrupts)
 

@@ -2,7 +2,8 @@
 
 A launch of a large model takes ten minutes to fail. When an arm gave no measurement and failed twice in the same class
 and phase, while another arm was measured after the first of the two, it is the arm and not the machine; its other cells
-are recorded as failed without a launch. A resumed sweep tries them again.
+are recorded as failed without a launch. A resumed sweep tries them again. A port that is taken or memory that another
+process holds says nothing about the arm, however often.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 ENOUGH = 2
 NOT_LAUNCHED = "not_launched"
 """Name of the detail in the journal by which such a failure is known."""
+OF_THE_MOMENT = frozenset({"gpu-occupied", "host-oom", "load-straggler", "orphan", "port-in-use", "xid"})
+"""Classes of failures that somebody else on the machine brings about, so that the next launch may well work."""
 
 
 @dataclass(slots=True)
@@ -33,29 +36,33 @@ class _Failures:
 
 @dataclass(slots=True)
 class RepeatedFailures:
-    """What the launches of one run of a sweep on one host came to."""
+    """What the launches of one run of a sweep on one host came to.
 
+    Attributes:
+        measured: Arms that were measured on the host, in earlier runs of the sweep too.
+    """
+
+    measured: set[str] = field(default_factory=set)
     _by_arm: dict[str, _Failures] = field(default_factory=dict)
-    _measured: set[str] = field(default_factory=set)
 
     def learn(self, cell: Cell, outcome: CellOutcome) -> None:
         """Take in how a launch ended."""
         if outcome.state is CellState.DONE:
-            self._measured.add(cell.arm)
+            self.measured.add(cell.arm)
             for arm, failures in self._by_arm.items():
                 failures.others_measured = failures.others_measured or arm != cell.arm
-        elif outcome.failure is not None and outcome.failure.details.get("phase"):
+        elif (failure := outcome.failure) and failure.details.get("phase") and failure.kind not in OF_THE_MOMENT:
             known = self._by_arm.get(cell.arm)
-            if known is not None and _alike(known.last, outcome.failure):
+            if known is not None and _alike(known.last, failure):
                 known.cells.append(cell.cell_id)
-                known.last = outcome.failure
+                known.last = failure
             else:
-                self._by_arm[cell.arm] = _Failures([cell.cell_id], outcome.failure)
+                self._by_arm[cell.arm] = _Failures([cell.cell_id], failure)
 
     def expected(self, arm: str) -> CellFailure | None:
         """Return the failure that a launch of the arm would end in; None when it should be tried."""
         known = self._by_arm.get(arm)
-        if known is None or arm in self._measured or not known.others_measured or len(known.cells) < ENOUGH:
+        if known is None or arm in self.measured or not known.others_measured or len(known.cells) < ENOUGH:
             return None
         return CellFailure(
             known.last.kind,

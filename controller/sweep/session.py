@@ -37,6 +37,7 @@ class HostSession:
         directory: The sweep's.
         workplace: Where the note of a running controller is kept; a host of a fleet has a folder of its own.
         found: What the journal says about the host.
+        measured: Arms that were measured on the host in earlier runs of the sweep.
     """
 
     plan: Plan
@@ -51,13 +52,15 @@ class HostSession:
     leave_running: bool = False
     accept_changes: bool = False
     lock_directory: Path | None = None
+    measured: frozenset[str] = frozenset()
     _log: CollectLog | None = None
     _tainted: bool = False
     _runner: CellRunner | None = None
-    _failures: RepeatedFailures = field(default_factory=RepeatedFailures)
+    _failures: RepeatedFailures = field(init=False)
     _lock: NodeLock = field(init=False)
 
     def __post_init__(self) -> None:
+        self._failures = RepeatedFailures(set(self.measured))
         self._lock = NodeLock(node_key(self.target.lock_identity), self.target.title, self.lock_directory)
 
     def lock(self, patience_s: float = 0.0) -> None:
@@ -148,12 +151,12 @@ class HostSession:
         for position, (cell, attempt) in enumerate(cells, start=1):
             if interrupts.asked:
                 break
-            self.note.update(cell=cell.cell_id)
             self.watcher.cell_started(cell, position, len(cells), attempt)
             hopeless = self._failures.expected(cell.arm)
             if hopeless:
                 outcome = self._runner.leave_out(cell, attempt, hopeless, self._log)
             else:
+                self.note.update(cell=cell.cell_id)
                 outcome = self._runner.run(cell, attempt, self._log, self._upcoming(cells[position:]))
                 self._failures.learn(cell, outcome)
             self._log = outcome.log

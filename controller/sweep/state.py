@@ -136,6 +136,14 @@ class SweepState:
         """The hosts whose launches count, in the order in which they first did."""
         return list(dict.fromkeys(one.host for one in self.cells.values() if one.state is CellState.DONE))
 
+    def measured_arms(self, plan: Plan, host: str) -> frozenset[str]:
+        """Return the arms that have a launch which was measured on a host."""
+        return frozenset(
+            cell.arm
+            for cell in plan.cells
+            if (history := self.cell(cell.cell_id)).state is CellState.DONE and history.host == host
+        )
+
     def host_of(self, record: Mapping[str, Any]) -> str:
         """Return the host of a record; journals of earlier versions had only one host and did not name it."""
         if "host" in record:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+from ansible_collections.sglang_ops.eagle3.plugins.module_utils.diagnosis_classes import CLASSES
+
 from controller.plan import Cell
 from controller.sweep.failures import CellFailure
 from controller.sweep.outcome import CellOutcome
-from controller.sweep.repeated import NOT_LAUNCHED, RepeatedFailures
+from controller.sweep.repeated import NOT_LAUNCHED, OF_THE_MOMENT, RepeatedFailures
 from controller.sweep.state import CellState
 
 
@@ -50,6 +53,20 @@ def test_an_unknown_failure_must_say_the_same() -> None:
 
 def test_an_arm_that_was_measured_once_can_be_launched() -> None:
     assert expected(ended(1, "a"), ended(2, "a", failure()), ended(2, "b"), ended(3, "a", failure())) is None
+
+
+def test_an_arm_that_an_earlier_run_measured_can_be_launched() -> None:
+    failures = RepeatedFailures({"a"})
+    for launch in (ended(3, "a", failure()), ended(3, "b"), ended(4, "a", failure())):
+        failures.learn(*launch)
+    assert failures.expected("a") is None
+
+
+@pytest.mark.parametrize("kind", sorted(OF_THE_MOMENT))
+def test_what_others_do_to_the_machine_is_not_the_arms_fault(kind: str) -> None:
+    assert kind in CLASSES
+    taken = failure(kind)
+    assert expected(ended(1, "a", taken), ended(1, "b"), ended(2, "a", taken), ended(2, "b")) is None
 
 
 def test_one_failure_or_one_without_a_phase_says_nothing() -> None:

@@ -116,12 +116,13 @@ def test_a_failed_cell_does_not_end_the_sweep(tmp_path: Path) -> None:
     assert playbooks.restarts[2]["collect_log_src"].endswith(f"{plan().cells[1].cell_id}.log")
 
 
-def test_an_arm_that_fails_the_same_way_twice_is_launched_no_more(tmp_path: Path) -> None:
-    def answer(number: int, variables: Mapping[str, Any]) -> PlaybookRun:
-        del number
-        return broken() if variables.get("sglang_server_speculative_num_steps") == 3 else healthy(variables)
+def three_steps_fail(number: int, variables: Mapping[str, Any]) -> PlaybookRun:
+    del number
+    return broken() if variables.get("sglang_server_speculative_num_steps") == 3 else healthy(variables)
 
-    playbooks, notes, four = FakePlaybooks(answer), Notes(), plan(blocks=4)
+
+def test_an_arm_that_fails_the_same_way_twice_is_launched_no_more(tmp_path: Path) -> None:
+    playbooks, notes, four = FakePlaybooks(three_steps_fail), Notes(), plan(blocks=4)
     directory = tmp_path / "s"
     end = sweep(directory, playbooks, FakeLoad(), plan=four, watcher=notes).run()
     assert end.exit_code is Exit.RUN_FAILED
@@ -139,6 +140,18 @@ def test_an_arm_that_fails_the_same_way_twice_is_launched_no_more(tmp_path: Path
     sweep(directory, again, FakeLoad(), state, plan=four).run()
     assert len(again.restarts) == 4
     assert all(state_of(directory).cell(cell.cell_id).state is CellState.DONE for cell in four.cells)
+
+
+def test_a_resumed_sweep_remembers_what_was_measured(tmp_path: Path) -> None:
+    directory, four = tmp_path / "s", plan(blocks=4)
+    first = FakePlaybooks(lambda number, v: healthy(v) if number < 4 else broken())
+    sweep(directory, first, FakeLoad(), plan=four).run()
+    state = state_of(directory)
+    assert state.measured_arms(four, next(iter(state.hosts))) == {cell.arm for cell in four.cells}
+    assert state.measured_arms(four, "another") == frozenset()
+    again = FakePlaybooks(three_steps_fail)
+    sweep(directory, again, FakeLoad(), state, plan=four).run()
+    assert len(again.restarts) == len(state.pending(four)) == 8
 
 
 def test_a_resumed_sweep_measures_only_what_is_not_done(tmp_path: Path) -> None:
