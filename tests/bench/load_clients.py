@@ -181,8 +181,10 @@ def _run_warm(warm: WarmProgram, options: Sequence[str]) -> CpuWatch:
         PeerError: it failed.
     """
     cpu = CpuWatch(warm.pid)
-    problem = warm.run(options)
-    cpu.stop()
+    try:
+        problem = warm.run(options)
+    finally:
+        cpu.stop()
     if problem:
         raise PeerError(problem)
     return cpu

@@ -2,17 +2,22 @@
 
 ``sglang.bench_serving`` imports for nine seconds and then measures for four: in a process for each turn a machine that
 wanders from minute to minute is looked at seldom. As a program (``warm_program.py -m MODULE`` or ``warm_program.py
-FILE``) it reads a JSON list of arguments a line and answers each with a line: null, or what ended it.
+FILE``) it reads a JSON list of arguments a line and answers each with a line: null, or what ended it. The program that
+it runs has neither of these two pipes, and ends at once when nobody is there any more to hear the answer.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
+import queue
 import runpy
 import subprocess
 import sys
 import tempfile
+import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -21,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class WarmProgram:
-    """A program of another interpreter, ready to run; it ends with the ``with`` block.
+    """A program of another interpreter, ready to run; it ends with the ``with`` block, in the midst of a run too.
 
     ``command`` is how it is started as a process: ``(python, "-m", module)`` or ``(python, file)``.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self._words = [command[0], __file__, *command[1:]]
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
+        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
             self._words,
             stdin=subprocess.PIPE,
@@ -70,26 +75,64 @@ class WarmProgram:
         return f"{' '.join(self._words)} ended with {self._process.returncode}: {last[-500:]}"
 
 
+GONE = 143
+"""Exit status when the process that asked has gone during a run."""
+
+
+class Desk:
+    """Where questions come in and answers go out; the pipes are hidden from the program and from its own processes."""
+
+    def __init__(self) -> None:
+        self._questions = os.fdopen(os.dup(0), encoding="utf-8")
+        self._answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        os.dup2(2, 1)
+        self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._busy = threading.Event()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        for line in self._questions:
+            self._busy.set()
+            self._waiting.put(line)
+        if self._busy.is_set():
+            os._exit(GONE)
+        self._waiting.put(None)
+
+    def next_question(self) -> list[str] | None:
+        """Return the next arguments; None when there are no more."""
+        line = self._waiting.get()
+        return None if line is None else [str(word) for word in json.loads(line)]
+
+    def answer(self, problem: str | None) -> None:
+        """Say how the program ended."""
+        self._busy.clear()
+        self._answers.write(json.dumps(problem) + "\n")
+        self._answers.flush()
+
+
 def main() -> None:
     """Serve the program of the command line until standard input ends."""
-    words = sys.argv[1:]
-    answers = sys.stdout
-    sys.path.pop(0)  # this file's folder, which the program does not have as a process of its own
-    for line in sys.stdin:
+    words, desk = sys.argv[1:], Desk()
+    # Where a process of its own would look first, instead of this file's folder.
+    sys.path[0] = str(Path.cwd() if words[0] == "-m" else Path(words[0]).resolve().parent)
+    while (arguments := desk.next_question()) is not None:
         problem = None
-        sys.argv = [words[-1], *json.loads(line)]
+        sys.argv = [words[-1], *arguments]
         try:
-            with contextlib.redirect_stdout(sys.stderr):
-                if words[0] == "-m":
-                    runpy.run_module(words[1], run_name="__main__", alter_sys=True)
-                else:
-                    runpy.run_path(words[0], run_name="__main__")
+            if words[0] == "-m":
+                runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+            else:
+                runpy.run_path(words[0], run_name="__main__")
         except SystemExit as end:
             problem = f"exit {end.code}" if end.code else None
+        except KeyboardInterrupt:
+            os._exit(130)
         except Exception as error:  # noqa: BLE001 - whatever the program raises is its answer
             problem = f"{type(error).__name__}: {error}"
-        answers.write(json.dumps(problem) + "\n")
-        answers.flush()
+        desk.answer(problem)
 
 
 if __name__ == "__main__":

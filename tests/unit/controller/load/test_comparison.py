@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import os
 import random
+import signal
 import sys
+import threading
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -19,9 +21,6 @@ from tests.bench.peer_client import Peer, PeerError
 from tests.gpu.fidelity import Level, show
 from tests.gpu.metrics_record import Sample, parse
 from tests.gpu.server_witness import Account, counted_length
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Stands in for bench_serving: two answers, three tokens each, one second of decoding each.
 STAND_IN = """
@@ -99,6 +98,48 @@ def test_a_warm_peer_that_fails_says_why(tmp_path: Path, code: str, words: str) 
         for _ in range(2):
             with pytest.raises(PeerError, match=words):
                 run_peer(QUESTION, failing, warm)
+
+
+def test_a_warm_peer_cannot_reach_the_pipes_of_its_owner(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("")
+    program = peer(tmp_path)
+    source = tmp_path / "stand_in.py"
+    noise = (
+        "import beside, os, subprocess, sys\n"
+        "assert sys.stdin.read() == ''\n"
+        "os.write(1, b'\\xff no answer\\n')\n"
+        "subprocess.run(['echo', 'none either'])\n"
+    )
+    source.write_text(noise + source.read_text())
+    with warm_peer(program) as warm:
+        rates = [run_peer(QUESTION, program, warm).decode_rate for _ in range(2)]
+    assert rates == pytest.approx([2.0] * 2)
+
+
+def test_a_warm_peer_that_never_answers_ends_with_its_owner(tmp_path: Path) -> None:
+    program, running = tmp_path / "hanging.py", tmp_path / "running"
+    program.write_text(f"import time\nopen({str(running)!r}, 'w').close()\ntime.sleep(600)\n")
+
+    class OutOfTimeError(Exception):
+        pass
+
+    def out_of_time(*_: object) -> None:
+        raise OutOfTimeError
+
+    def interrupt(main: int) -> None:
+        while not running.exists():
+            time.sleep(0.01)
+        signal.pthread_kill(main, signal.SIGALRM)
+
+    before = signal.signal(signal.SIGALRM, out_of_time)
+    try:
+        warm = warm_peer(Peer("hanging", (sys.executable, str(program)), ""))
+        threading.Thread(target=interrupt, args=(threading.get_ident(),), daemon=True).start()
+        with pytest.raises(OutOfTimeError), warm:
+            warm.run([])
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert not Path(f"/proc/{warm.pid}").exists()
 
 
 def test_the_own_client_as_a_process_agrees_with_the_server() -> None:
