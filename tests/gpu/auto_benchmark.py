@@ -113,9 +113,10 @@ def write_dataset(prompts: Path, file: Path, count: int, output_tokens: int) -> 
 
 
 def conclusion(folder: Path) -> dict[str, Any]:
-    """Return what the tool kept: a row for each launch, and the one that it calls best."""
+    """Return what the tool kept: a row for each launch, and the one that it calls best; nothing when it had no time."""
     rows = []
-    for line in (folder / "live_results.jsonl").read_text().splitlines():
+    kept = folder / "live_results.jsonl"
+    for line in kept.read_text().splitlines() if kept.exists() else ():
         record = json.loads(line)
         metrics = record.get("metrics") or {}
         rows.append(

@@ -122,6 +122,8 @@ for chapter in $chapters; do
     watchers=$!
     "$python" -m tests.bench.server_watch "$root" "$out/lives.jsonl" &
     watchers+=" $!"
+    # shellcheck disable=SC2064  # these two
+    trap "kill $watchers" EXIT
     # The last --steps counts. Chapter cost goes on from the last server.
     SWEEP_OPTIONS="--leave-running ${SWEEP_OPTIONS---steps 1,2,3,5 --adaptive --blocks 3 --confirm-blocks 1 --workload $prompts --prompts-per-run 8 --output-tokens 256}" \
       part tests/gpu/story.sh sweep
@@ -129,6 +131,7 @@ for chapter in $chapters; do
     kill $watchers
     # shellcheck disable=SC2086
     wait $watchers
+    trap - EXIT
     cp "$(newest_log)" "$out/last-server.log" # the sweep keeps a log when its server has ended
     ;;
   agreement)
@@ -151,7 +154,12 @@ for chapter in $chapters; do
       grep -qs -- --speculative-algorithm "$root/state/launch.json" || play peers-restart playbooks/restart.yml
       deployed peers
       mkdir -p "$out/peers"
-      left=$((${LOAN_S:-3600} - SECONDS - 45)) # for the last server's end and chapter stop
+      left=1800
+      [ -z "${LOAN_S-}" ] || left=$((LOAN_S - SECONDS - 45)) # for the last server's end and chapter stop
+      if [ "$left" -lt 120 ]; then
+        note "      $left s are left, too few for a launch"
+        continue
+      fi
       cp "$root/state/launch.json" "$out/peers/launch.json"
       play peers-stop playbooks/stop.yml
       # shellcheck disable=SC2086  # options are words

@@ -57,3 +57,7 @@ def test_the_conclusion_is_the_highest_throughput_and_failures_are_told(tmp_path
     assert found["launches"] == 3
     assert found["best"]["steps"] == 3
     assert "no" in found["rows"][2]["error"]
+
+
+def test_a_search_that_had_no_time_concludes_nothing(tmp_path: Path) -> None:
+    assert conclusion(tmp_path) == {"launches": 0, "rows": [], "best": None}
