@@ -36,7 +36,9 @@ _COLLECTOR_PREFIX = re.compile(
 _COLLECTOR_SUFFIX = re.compile(r" \[repeated \d+x across cluster\]$")
 _STAMP = re.compile(r"^\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?P<rank>(?: [A-Z]+\d+)*)\] ?")
 # tqdm's: "Capturing batches (bs=8):  12%|█▎  | 1/8 [00:01<00:12,  1.74s/it]", "… 0% Completed | 0/1 [00:00<?, ?it/s]".
-_PROGRESS = re.compile(r"\d+%(?:\|| Completed \|).*\b\d+/\d+ \[")
+_PROGRESS = re.compile(r"\d%(?:\|[^|]*\|| Completed \|) *[\d.]+\w?/[\d.]+\w? \[[^\]]*\]\s*$")
+# A bar is as wide as a terminal; a line may be much longer.
+_LONGEST_PROGRESS = 500
 # A line longer than this is not a message; SGLang's own server_args line has about 12 kB.
 MAX_LINE_BYTES = 64 * 1024
 
@@ -230,11 +232,14 @@ class PhaseTracker:
 
 
 def without_progress(lines: Iterable[str]) -> List[str]:
-    """Return the lines with the last state alone of each progress bar."""
+    """Return the lines with the last state alone of each progress bar; one with words behind it stays."""
     kept: List[str] = []
+    after_progress = False
     for line in lines:
-        if kept and _PROGRESS.search(line) and _PROGRESS.search(kept[-1]):
+        is_progress = _PROGRESS.search(line[-_LONGEST_PROGRESS:]) is not None
+        if is_progress and after_progress:
             kept[-1] = line
         else:
             kept.append(line)
+        after_progress = is_progress
     return kept

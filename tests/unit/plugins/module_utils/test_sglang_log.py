@@ -208,3 +208,20 @@ def test_of_a_progress_bar_the_last_state_is_kept() -> None:
         "Decode batch, #running-req: 1, token usage: 12%",
     ]
     assert without_progress(lines) == [lines[0], *lines[3:5], *lines[6:]]
+
+
+def test_what_is_written_behind_a_progress_bar_is_kept() -> None:
+    lines = [
+        "Capturing batches (bs=1):  88%|████████▊ | 7/8 [00:03<00:00,  2.21it/s]RuntimeError: no memory",
+        "Capturing batches (bs=1): 100%|██████████| 8/8 [00:03<00:00,  2.28it/s]",
+        "model.safetensors: 100%|██████████| 1.20G/4.00G [00:03<00:00, 380MB/s]",
+    ]
+    assert without_progress(lines) == [lines[0], lines[2]]
+
+
+@pytest.mark.parametrize("part", ["9", "1%|", "5%|1/1 ", "0% Completed | 1/1 ["])
+def test_a_long_line_is_no_progress_bar_and_takes_no_time(part: str) -> None:
+    began = time.process_time()
+    line = part * (65536 // len(part))
+    assert without_progress([line, line]) == [line, line]
+    assert time.process_time() - began < 1.0
