@@ -98,6 +98,12 @@ def run_own(question: Question) -> ClientRun:
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
+def can_be_warm(peer: Peer) -> bool:
+    """Return whether a peer is a Python program and nothing more, so that an interpreter can run it again."""
+    words = peer.command[1:]
+    return (len(words) == 2 and words[0] == "-m") or (len(words) == 1 and words[0].endswith(".py"))
+
+
 def warm_peer(peer: Peer) -> WarmProgram:
     """Return a peer that imports once for many runs, to be entered."""
     return WarmProgram(peer.command, os.environ | OFFLINE | peer.environment)

@@ -7,7 +7,7 @@ Speed: the controller's client and ``sglang.bench_serving`` take turns (own, pee
 an empty prefix cache; a round is one turn of each, and its ratio is what counts. Before the first round each has a turn
 that does not count. Several requests in flight want more rounds and longer answers: a prefill stops all other requests,
 and on a rented H200 the time to the first token moved between 83 and 137 ms from turn to turn. The peer imports once
-for all turns.
+for all turns, unless ``--peer-command`` is more than a Python program.
 
 Acceptance length: ``meta_info`` of every answer beside the server's counters in ``/metrics`` (``--enable-metrics``)
 and, with ``--log``, the lines it logs, in rounds of their own. The gauge ``sglang:spec_accept_length`` is shown and not
@@ -19,6 +19,7 @@ The exit code is 1 when a median differs by more than the tolerance. No network 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import io
 import json
@@ -34,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from controller.load.server import ServerError, flush_cache, server_info
 from controller.load.workload import load
-from tests.bench.load_clients import ClientRun, Question, run_own, run_peer, warm_peer
+from tests.bench.load_clients import ClientRun, Question, can_be_warm, run_own, run_peer, warm_peer
 from tests.bench.peer_client import Peer, PeerError, fetched_peer, installed_peer
 from tests.gpu.server_witness import Account, Witness
 
@@ -83,7 +84,9 @@ def run_json(run: ClientRun) -> dict[str, Any]:
     return values | {"acceptance_length": run.acceptance_length}
 
 
-def measure(level: Level, question: Question, peer: Peer, warm: WarmProgram, *, rounds: int, log: Path | None) -> None:
+def measure(
+    level: Level, question: Question, peer: Peer, warm: WarmProgram | None, *, rounds: int, log: Path | None
+) -> None:
     """Let both clients take turns, then watch what the server says in rounds of their own."""
 
     def ours() -> None:
@@ -191,6 +194,8 @@ def main() -> int:
     options.output_tokens = options.output_tokens or [256 if one == 1 else 1024 for one in options.concurrency]
     if {len(options.rounds), len(options.output_tokens)} != {len(options.concurrency)}:
         parser.error("give --rounds and --output-tokens a number for each --concurrency")
+    if len(set(options.concurrency)) < len(options.concurrency) or min(options.rounds) < 1:
+        parser.error("give each --concurrency once, and --rounds of at least 1")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # a level takes minutes
     with tempfile.TemporaryDirectory(prefix="fidelity-") as folder:
@@ -240,7 +245,7 @@ def measure_all(options: argparse.Namespace, peer: Peer) -> list[tuple[Level, bo
     simulated = " (simulated)" if server_info(options.url).get("simulated") else ""
     print(f"own and {peer.name} in turns against {options.url}{simulated}")
     levels = []
-    with warm_peer(peer) as warm:
+    with warm_peer(peer) if can_be_warm(peer) else contextlib.nullcontext() as warm:
         for (concurrency, size), rounds, tokens in zip(
             sizes.items(), options.rounds, options.output_tokens, strict=True
         ):

@@ -16,7 +16,7 @@ import pytest
 from tests.bench.bench_load import timed_server
 from tests.bench.bench_load_clients import take_turn
 from tests.bench.cpu_watch import CpuWatch
-from tests.bench.load_clients import SEED, Question, run_peer, unshuffled, warm_peer
+from tests.bench.load_clients import SEED, Question, can_be_warm, run_peer, unshuffled, warm_peer
 from tests.bench.peer_client import Peer, PeerError
 from tests.gpu.fidelity import Level, show
 from tests.gpu.metrics_record import Sample, parse
@@ -98,6 +98,20 @@ def test_a_warm_peer_that_fails_says_why(tmp_path: Path, code: str, words: str) 
         for _ in range(2):
             with pytest.raises(PeerError, match=words):
                 run_peer(QUESTION, failing, warm)
+
+
+@pytest.mark.parametrize(
+    ("words", "can"),
+    [
+        (("python3", "-m", "sglang.bench_serving"), True),
+        (("python3", "bench_serving.py"), True),
+        (("python3", "-u", "bench_serving.py"), False),
+        (("podman", "run", "image", "bench_serving"), False),
+        (("bench_serving",), False),
+    ],
+)
+def test_only_a_python_program_is_kept_warm(words: tuple[str, ...], can: bool) -> None:
+    assert can_be_warm(Peer("peer", words, "")) == can
 
 
 def test_a_warm_peer_cannot_reach_the_pipes_of_its_owner(tmp_path: Path) -> None:
