@@ -21,7 +21,7 @@ SIGNATURES: Tuple[Signature, ...] = (
     ),
     signature(
         "adaptive-start/no-candidate",
-        r"is not in the adaptive config candidate_steps|initial_steps=?\d* .*adaptive config candidate_steps",
+        r"is not in the adaptive config candidate_steps",
         "ValueError: --speculative-num-steps=5 is not in the adaptive config candidate_steps [0, 1, 3, 7]. Pass one of"
         " those values.",
         "srt/arg_groups/speculative_hook.py _init_adaptive_speculative_params",
