@@ -131,6 +131,20 @@ EXPECTATIONS = (
         "rule", "48 requests with speculation", (r"max_running_requests = 48", r"max_running_requests\W{1,20}48\b")
     ),
     Expectation("rule", "spec v2 switch", ("SGLANG_ENABLE_SPEC_V2",), FIRST, (0, 5, 21)),
+    Expectation(
+        "rule",
+        "7 is the largest adaptive candidate",
+        (r'candidate_steps"(?:,|:) \[1, 3, 7\]', r'candidate_steps": \[1, 3, 5, 7\]'),
+        (0, 5, 11),
+    ),
+    Expectation("rule", "an adaptive start is a candidate", (r"is not in the adaptive\b",), (0, 5, 13)),
+    Expectation(
+        "rule",
+        "a logits buffer for the adaptive start alone",
+        (r'"""Rows the shared logits buffer needs\."""\s+num_tokens_per_(?:bs|req) =',),
+        (0, 5, 15),
+        (0, 5, 19),
+    ),
     Expectation("EAGLE-3", "Llama draft", (r"class LlamaForCausalLMEagle3\b",), place="sglang/srt/models/"),
     Expectation(
         "EAGLE-3", "MLA draft", (r"class Eagle3DeepseekV2ForCausalLM\b",), (0, 5, 12), place="sglang/srt/models/"
