@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
 import socket
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, Iterable, List, Set
 
 _LISTEN = "0A"
+AGAIN_S = 0.1
+"""A process that ends lets go of its descriptors first and of the port a moment later."""
 
 
 @dataclass(frozen=True)
@@ -25,30 +29,55 @@ class PortState:
     owners: Dict[int, str]
 
 
-def listening_inodes(table: str, port: int) -> Set[int]:
-    """Return the socket inodes that listen on a port according to the text of /proc/net/tcp or tcp6."""
+def listening_inodes(table: str, port: int, host: str = "") -> Set[int]:
+    """Return the socket inodes that listen on a port according to the text of /proc/net/tcp or tcp6.
+
+    Those of another address of this machine are left out when `host` is an IPv4 address of one interface.
+    """
     inodes = set()
     for line in table.splitlines()[1:]:
         fields = line.split()
         if len(fields) < 10 or fields[3] != _LISTEN:
             continue
-        if int(fields[1].rpartition(":")[2], 16) == port:
+        address, _, number = fields[1].rpartition(":")
+        if int(number, 16) == port and _meets(address, host):
             inodes.add(int(fields[9]))
     return inodes
 
 
-def look_up(port: int, candidates: Iterable[int] = (), proc: str = "/proc") -> PortState:
+def _meets(address: str, host: str) -> bool:
+    """Whether a listener (its address in hexadecimal, as the kernel writes it) is in the way of a server on `host`."""
+    try:
+        wanted = ipaddress.IPv4Address(host)
+    except ValueError:
+        return True  # a name, an IPv6 address or none: any listener may be
+    if len(address) != 8 or not int(address, 16) or wanted.is_unspecified:
+        return True
+    return ipaddress.IPv4Address(bytes.fromhex(address)[::-1]) == wanted
+
+
+def look_up(port: int, candidates: Iterable[int] = (), proc: str = "/proc", host: str = "") -> PortState:
     """Return who listens on a port.
 
     Args:
         port: TCP port.
         candidates: pids to look at first; the rest of /proc is read only when none of them owns the socket.
         proc: where procfs is mounted.
+        host: address of the server that wants the port; listeners on other addresses do not count then.
     """
+    pids = list(candidates)
+    state = _look(port, pids, proc, host)
+    if state.listening and not state.owners:
+        time.sleep(AGAIN_S)
+        state = _look(port, pids, proc, host)
+    return state
+
+
+def _look(port: int, candidates: Iterable[int], proc: str, host: str) -> PortState:
     inodes: Set[int] = set()
     for name in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
-            inodes |= listening_inodes(Path(proc, "net", name).read_text(encoding="ascii"), port)
+            inodes |= listening_inodes(Path(proc, "net", name).read_text(encoding="ascii"), port, host)
     if not inodes:
         return PortState(listening=False, owners={})
     owners = _owners(inodes, candidates, proc)

@@ -130,7 +130,7 @@ class ProcessManager:
                     f"the model path {path} {state}; correct the path or finish the download", "no-such-model"
                 )
         ours = {process.pid for process in self.members(record)}
-        state_of_port = look_up(wanted.port, ours)
+        state_of_port = look_up(wanted.port, ours, host=wanted.host)
         foreign = {pid: name for pid, name in state_of_port.owners.items() if pid not in ours}
         if foreign:
             pid, name = min(foreign.items())
