@@ -144,21 +144,12 @@ def test_start_decode_and_end_without_speculation(node: Node) -> None:
     assert [line for line in skeletons(simulated) if "SIGTERM" in line or "Gracefully" in line] == ending
 
 
-def test_start_and_decode_without_prefill_graphs_and_without_speculation(swept: Node) -> None:
-    real = (SAMPLES / "baseline-eager-prefill.log").read_text()
-    with Launch(swept, *EAGER_PREFILL, tp_size=1) as launch:
-        assert launch.ready().client.get("/health").status_code == 200
-        launch.stream(200)
-        launch.process.terminate()
-        assert launch.ended() == 137
-        simulated = launch.log
-    assert start_of(simulated) == start_of(real)
-    assert tail_of(simulated) == tail_of(real)
-
-
-def test_start_and_decode_without_prefill_graphs_with_one_step(swept: Node) -> None:
-    real = (SAMPLES / "eagle3-1step-eager-prefill.log").read_text()
-    with Launch(swept, *EAGER_PREFILL, steps=1, tp_size=1) as launch:
+@pytest.mark.parametrize(
+    ("sample", "steps"), [("baseline-eager-prefill.log", None), ("eagle3-1step-eager-prefill.log", 1)]
+)
+def test_start_and_decode_without_prefill_graphs(swept: Node, sample: str, steps: int | None) -> None:
+    real = (SAMPLES / sample).read_text()
+    with Launch(swept, *EAGER_PREFILL, steps=steps, tp_size=1) as launch:
         assert launch.ready().client.get("/health").status_code == 200
         launch.stream(200)
         launch.process.terminate()
