@@ -112,7 +112,8 @@ for chapter in $chapters; do
     deployed fidelity
     # shellcheck disable=SC2086  # options are words
     limited 400 "$python" tests/gpu/fidelity.py --url "$url" --log "$(newest_log)" --json "$out/fidelity.json" \
-      ${FIDELITY_OPTIONS---peer-python $serving --model-path $root/models/target --workload $prompts} >"$out/fidelity.txt" 2>&1
+      ${FIDELITY_OPTIONS---peer-python $serving --model-path $root/models/target --workload $prompts \
+        --rounds 2 5 --waves 2 --output-tokens 128 768} >"$out/fidelity.txt" 2>&1
     expect "the client measures as SGLang's own does" test $? -eq 0
     cat "$out/fidelity.txt"
     xz -c "$(newest_log)" >"$out/fidelity-server.log.xz" # which prompts were prefilled together
