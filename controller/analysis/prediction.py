@@ -51,15 +51,20 @@ def confirm(
     fresh_differences: Sequence[float],
     *,
     confidence: float,
+    margin: float,
     elsewhere: Sequence[Sequence[Point]] = (),
 ) -> Confirmation | None:
     """Compare fresh launches of the winner with those that chose it; None without fresh launches.
+
+    A fresh launch misses when it is outside the prediction and further than the margin from its middle: three launches
+    that happen to be equal to a tenth of a percent predict an interval that means nothing to anyone.
 
     Args:
         chosen: Launches of the winner that took part in the choice.
         fresh: Launches of the winner that did not.
         fresh_differences: ln(speed) against the baseline of the same fresh block, where there is one.
         confidence: Of the prediction and of the interval of the speed-up.
+        margin: On the log scale; what differs by less is equal in practice.
         elsewhere: Launches on other hosts, host by host, for the scatter; see ``prediction_interval``.
     """
     if not fresh:
@@ -73,7 +78,9 @@ def confirm(
     misses = tuple(
         _miss(point, chosen, expected)
         for point in fresh
-        if expected is not None and not _inside(point.ln_speed, expected)
+        if expected is not None
+        and not _inside(point.ln_speed, expected)
+        and abs(point.ln_speed - expected.value) > margin
     )
     speedup = exponential(mean_interval(fresh_differences, confidence)) if fresh_differences else None
     return Confirmation(

@@ -51,6 +51,7 @@ def recommend(
         launches.fresh,
         differences(launches.fresh, baseline.fresh, lambda point: point.ln_speed),
         confidence=confidence,
+        margin=margin,
     )
     return Recommendation(
         status=_status(confirmation),

@@ -226,7 +226,7 @@ def _by_host(points: Sequence[Point], host: str) -> tuple[list[Point], list[list
 def _miss(
     point: Point, ours: Sequence[Point], elsewhere: Sequence[Sequence[Point]], expected: Expectation
 ) -> Miss | None:
-    """Return the split of a speed outside the prediction, unless the difference is too small to matter."""
-    found = confirm(ours, [point], (), confidence=expected.confidence, elsewhere=elsewhere)
-    miss = found.misses[0] if found and found.misses else None
-    return miss if miss and abs(miss.ln_speed) > math.log1p(expected.margin) else None
+    """Return the split of a speed outside the prediction."""
+    margin = math.log1p(expected.margin)
+    found = confirm(ours, [point], (), confidence=expected.confidence, margin=margin, elsewhere=elsewhere)
+    return found.misses[0] if found and found.misses else None

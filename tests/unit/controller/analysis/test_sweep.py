@@ -232,6 +232,13 @@ def test_a_miss_names_the_part_that_moved(length: float, part: str) -> None:
     assert miss.ln_speed == pytest.approx(miss.ln_acceptance - miss.ln_cycle, abs=1e-9)
 
 
+@pytest.mark.parametrize(("speed", "status"), [(95.7, "CONFIRMED"), (96.9, "CONFIRMED"), (98.0, "NOT_REPRODUCED")])
+def test_what_differs_by_less_than_the_margin_is_no_miss(speed: float, status: str) -> None:
+    launches = sweep({"steps=3": [95.4, 95.41, 95.4]}, BASELINE[:3])  # they predict 95.4 +- 0.03
+    launches += [launch(arm, at, block=9, confirmation=True) for arm, at in (("baseline", 82.4), ("steps=3", speed))]
+    assert analyse(launches).levels[0].recommendation.status == status
+
+
 def test_reproduced_but_not_faster_than_its_own_baseline() -> None:
     recommendation = confirmed(95.5, baseline=97.0).levels[0].recommendation
     assert recommendation.status is RecommendationStatus.NOT_REPRODUCED
