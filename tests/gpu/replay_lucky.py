@@ -4,9 +4,10 @@
 
 The launches are those of the sweep's journal; nothing is launched. "One launch a setting" is the procedure of
 ``sglang.auto_benchmark`` (0.5.15): each setting is launched once and the highest output throughput wins. Each block of
-the sweep is such a search. For every launch of every arm but the best one (highest median over all launches), that
-launch is made faster by the factor, as a launch on a lucky day would be, and both procedures decide again. The sweep is
-fooled when it then names the planted arm (UNDECIDED names nothing), confirmed or not.
+the sweep is such a search. For every launch of every arm but the best ones (the highest median over all launches, and
+what is within the sweep's margin of it), that launch is made faster by the factor, as a launch on a lucky day would be,
+and both procedures decide again. The sweep is fooled when it then names the planted arm (UNDECIDED names nothing),
+confirmed or not.
 """
 
 from __future__ import annotations
@@ -69,18 +70,22 @@ def single_launch_winner(measured: Sequence[Launch], block: int) -> str | None:
     return max(some, key=rate).arm if len(some) > 1 else None
 
 
-def best_arm(measured: Sequence[Launch]) -> str:
-    """Return the arm with the highest median over all launches."""
-    arms = {launch.arm for launch in measured}
-    return max(arms, key=lambda arm: statistics.median(rate(one) for one in measured if one.arm == arm))
+def best_arms(measured: Sequence[Launch], margin: float) -> tuple[str, ...]:
+    """Return the arm with the highest median over all launches and those less than the margin below it, best first."""
+    medians = {
+        arm: statistics.median(rate(one) for one in measured if one.arm == arm)
+        for arm in {launch.arm for launch in measured}
+    }
+    least = max(medians.values()) / (1 + margin)
+    return tuple(sorted((arm for arm in medians if medians[arm] >= least), key=lambda arm: (-medians[arm], arm)))
 
 
 def plant(measured: Sequence[Launch], factor: float) -> list[Outcome]:
     """Make each launch of each arm but the best lucky, one at a time, and let both decide."""
-    best = best_arm(measured)
+    best = best_arms(measured, analyse(measured).margin)
     found = []
     for lucky in measured:
-        if lucky.arm == best or lucky.confirmation:
+        if lucky.arm in best or lucky.confirmation:
             continue
         changed = [faster(one, factor) if one is lucky else one for one in measured]
         choice = analyse(changed).levels[0].recommendation
@@ -101,10 +106,12 @@ def main() -> int:
         return 1
     simulated = " (simulated)" if any(launch.simulated for launch in measured) else ""
     blocks = sorted({launch.block for launch in measured if not launch.confirmation})
-    print(f"{len(measured)} launches{simulated}; best by median: {best_arm(measured)}")
+    as_measured = analyse(measured)
+    best = best_arms(measured, as_measured.margin)
+    print(f"{len(measured)} launches{simulated}; best by median: {', '.join(best)}")
     print("one launch a setting, as measured: " + ", ".join(str(single_launch_winner(measured, one)) for one in blocks))
-    as_measured = analyse(measured).levels[0].recommendation
-    print(f"blocks, as measured: {as_measured.status.value} {as_measured.arm}")
+    named_by_blocks = as_measured.levels[0].recommendation
+    print(f"blocks, as measured: {named_by_blocks.status.value} {named_by_blocks.arm}")
     outcomes = plant(measured, options.factor)
     print(f"\none launch {options.factor:g} times as fast:")
     print(f"{'lucky launch':20} {'one launch a setting':22} {'blocks':30}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.analysis.model import Launch, Run
-from tests.gpu.replay_lucky import best_arm, plant, rate, single_launch_winner
+from tests.gpu.replay_lucky import best_arms, plant, rate, single_launch_winner
 
 
 def launch(block: int, arm: str, speed: float) -> Launch:
@@ -34,7 +34,7 @@ SWEEP = [
 
 
 def test_as_measured_both_find_the_best() -> None:
-    assert best_arm(SWEEP) == "baseline"
+    assert best_arms(SWEEP, 0.02) == ("baseline",)
     assert [single_launch_winner(SWEEP, block) for block in (1, 2, 3)] == ["baseline"] * 3
 
 
@@ -43,6 +43,12 @@ def test_only_one_launch_a_setting_is_fooled() -> None:
     assert len(outcomes) == 6
     assert all(one.single_fooled for one in outcomes)
     assert not any(one.blocks_fooled for one in outcomes)
+
+
+def test_to_name_one_of_two_equal_arms_is_no_mistake() -> None:
+    equal = [launch(block, "steps-5", 82.5) for block in (1, 2, 3)]
+    assert best_arms([*SWEEP, *equal], 0.02) == ("baseline", "steps-5")
+    assert {one.arm for one in plant([*SWEEP, *equal], 1.5)} == {"steps-2", "steps-3"}
 
 
 def test_a_little_luck_fools_nobody_and_a_lone_launch_wins_nothing() -> None:
