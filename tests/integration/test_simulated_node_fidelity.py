@@ -166,6 +166,21 @@ def test_adaptive_steps_that_begin_below_the_largest_candidate(swept: Node) -> N
         assert skeletons(launch.log) == real
 
 
+def test_adaptive_steps(swept: Node) -> None:
+    real = (SAMPLES / "adaptive-eager-prefill.log").read_text()
+    flags = (*EAGER_PREFILL, "--cuda-graph-bs-decode", "1", "4", "8", "--speculative-adaptive")
+    with Launch(swept, *flags, steps=7, tp_size=1) as launch:
+        assert launch.ready().client.get("/health").status_code == 200
+        launch.stream(200)
+        launch.process.terminate()
+        assert launch.ended() == 137
+        simulated = launch.log
+    assert start_of(simulated) == start_of(real)
+    # Whether and where to the steps go depends on what is accepted; how that is said does not.
+    said = [[re.sub(r"steps=?\d+|-> N", "", line) for line in tail_of(log)] for log in (simulated, real)]
+    assert set(said[0]) == set(said[1])
+
+
 def test_a_killed_scheduler_while_serving(node: Node) -> None:
     made = create_node(node.path.parent / "killed", profile="fast", gpus=1)
     with Launch(made, tp_size=1) as launch:

@@ -1,6 +1,7 @@
 """Adaptive draft steps: tiers, their choice, and the lines of a switch."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 import pytest
 
 from controller.simulator.site.sglang.adaptive import AdaptiveSteps, Tier, candidate_steps
+
+DATA = Path(__file__).parents[3] / "data"
 
 
 def tier(start: int, *candidates: int, **settings: Any) -> Tier:
@@ -134,3 +137,14 @@ def test_a_batch_is_rounded_up_to_a_graph_that_the_command_line_names() -> None:
     assert steps([])._tier(5).candidates == [1, 3, 7]
     assert steps([], cuda_graph_bs_decode=[1, 8])._tier(5).candidates == [0, 1, 3]
     assert steps([], cuda_graph_bs_decode=[1, 8], disable_cuda_graph=True)._tier(5).candidates == [1, 3, 7]
+
+
+def test_every_decision_of_the_real_server_is_made_alike() -> None:
+    """``Tier`` beside what SGLang 0.5.15 logged on an H200: steps before, mean accepted drafts, steps after."""
+    log = (DATA / "sglang-0.5.15" / "adaptive-eager-prefill.log").read_text()
+    decided = re.findall(r"params updated: steps (\d+) -> (\d+) \(ema_accept_len=([\d.]+)\)", log)
+    assert len(decided) == 5
+    for before, chosen, mean in decided:
+        adapting = tier(int(before), 1, 3, 7, down_hysteresis=-0.25, update_interval=1, warmup_batches=0, ema_alpha=1.0)
+        assert adapting.observe([float(mean)])  # type: ignore[list-item]  # weight 1: the mean is what is observed
+        assert adapting.steps == int(chosen)

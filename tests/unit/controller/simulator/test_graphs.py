@@ -87,12 +87,12 @@ def test_adaptive_captures_the_other_candidates_after_the_first(tmp_path: Path) 
     tail = [line for line in lines if " end. " not in line and not line.startswith("Disable")][3:]
     assert [line.partition(", bs=")[0] for line in tail] == [
         "Capture draft extend CUDA graph begin. backend=full, num_tokens_per_bs=1",
-        "Built adaptive runtime state steps=0: elapsed=5.00s, mem=0.20GB",
+        "Built adaptive runtime state steps=0: elapsed=3.00s, mem=0.20GB",
         "Capture draft extend CUDA graph begin. backend=full, num_tokens_per_bs=2",
-        "Built adaptive runtime state steps=1: elapsed=5.00s, mem=0.20GB",
+        "Built adaptive runtime state steps=1: elapsed=3.00s, mem=0.20GB",
         "Capture draft decode CUDA graph begin. backend=full, num_tokens_per_bs=1",
         "Capture draft extend CUDA graph begin. backend=full, num_tokens_per_bs=4",
-        "Built adaptive runtime state steps=3: elapsed=7.00s, mem=0.29GB",
+        "Built adaptive runtime state steps=3: elapsed=4.00s, mem=0.29GB",
     ]
 
 
