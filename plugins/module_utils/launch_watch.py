@@ -251,7 +251,7 @@ class LaunchWatch:
         if now - self._port_at < PORT_EVERY_S and not (self.tracker.port_open and not self._listening_ours):
             return
         self._port_at = now
-        state = look_up(self.options.port, self._members)
+        state = look_up(self.options.port, self._members, host=self.options.host)
         ours = set(state.owners) & set(self._members or [p.pid for p in self.target.members()])
         self._listening_ours = bool(ours) or (state.listening and not state.owners)
         if state.listening and state.owners and not ours:

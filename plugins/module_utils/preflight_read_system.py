@@ -91,9 +91,9 @@ def live_leader(state_dir: str, table: ProcessTable) -> Optional[int]:
     return record.pid if table.is_alive(record.pid, record.start_ticks) else None
 
 
-def read_port(port: int, state_dir: str, unit: str, table: ProcessTable) -> PortFacts:
-    """Who listens on the port. Ours: of the recorded launch's session, or in the unit's cgroup."""
-    state = look_up(port, proc=table.root)
+def read_port(host: str, port: int, state_dir: str, unit: str, table: ProcessTable) -> PortFacts:
+    """Who listens where the server will. Ours: of the recorded launch's session, or in the unit's cgroup."""
+    state = look_up(port, proc=table.root, host=host)
     leader = live_leader(state_dir, table)
     ours, sglang = False, False
     for pid in state.owners:

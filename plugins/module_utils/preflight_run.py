@@ -112,8 +112,8 @@ def _system(command: CommandLine, params: Dict[str, Any]) -> Iterator[Check]:
     environment = params["environment"]
     size, free, segments, total = read_system.read_shared_memory()
     lives = read_system.live_leader(params["state_dir"], table) is not None
-    port = command.number("--port") or 30000
-    state = read_system.read_port(port, params["state_dir"], params["unit"], table)
+    host, port = command.text("--host") or "127.0.0.1", command.number("--port") or 30000
+    state = read_system.read_port(host, port, params["state_dir"], params["unit"], table)
     files, memlock = read_system.read_limits()
     written = [read_system.read_place(path, user) for path in dict.fromkeys([params["log_dir"], params["state_dir"]])]
     caches = [read_system.read_place(path, user) for path in read_system.cache_directories(environment, user)]
@@ -124,7 +124,7 @@ def _system(command: CommandLine, params: Dict[str, Any]) -> Iterator[Check]:
     yield system.check_disk(written, NEEDED_DISK_MIB)
     yield system.check_caches(caches)
     yield system.check_port(state, port)
-    yield system.check_exposure(command.text("--host") or "127.0.0.1", keyed=params["api_key_set"])
+    yield system.check_exposure(host, keyed=params["api_key_set"])
 
 
 def _models(command: CommandLine, version: Optional[str], params: Dict[str, Any]) -> Iterator[Check]:

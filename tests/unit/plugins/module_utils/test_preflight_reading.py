@@ -135,9 +135,10 @@ def test_port(tmp_path: Path) -> None:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         port = listener.getsockname()[1]
-        state = read_system.read_port(port, str(tmp_path), "", table)
+        state = read_system.read_port("127.0.0.1", port, str(tmp_path), "", table)
         assert state.listening
         assert not state.ours
+        assert not read_system.read_port("127.0.0.2", port, str(tmp_path), "", table).listening
         assert str(os.getpid()) in state.owners[0]
         own = table.read(os.getsid(0)) or table.read(os.getpid())
         assert own is not None
@@ -146,12 +147,12 @@ def test_port(tmp_path: Path) -> None:
         record |= {"environment": {}, "log_file": "/l", "fingerprint": "f", "port": port, "owner": ""}
         write(tmp_path / "launch.json", json.dumps(record))
         assert read_system.live_leader(str(tmp_path), table) == own.pid
-        assert read_system.read_port(port, str(tmp_path), "", table).ours == (own.pid == os.getsid(0))
+        assert read_system.read_port("127.0.0.1", port, str(tmp_path), "", table).ours == (own.pid == os.getsid(0))
         write(tmp_path / "launch.json", json.dumps({**record, "boot_id": "other"}))
         assert read_system.live_leader(str(tmp_path), table) is None
         write(tmp_path / "launch.json", "{")
         assert read_system.live_leader(str(tmp_path), table) is None
-    assert not read_system.read_port(port, str(tmp_path), "", table).listening
+    assert not read_system.read_port("127.0.0.1", port, str(tmp_path), "", table).listening
 
 
 def test_packages(tmp_path: Path) -> None:
