@@ -23,8 +23,11 @@ def main() -> None:
             f"{url}/generate", json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
         begun = time.monotonic()
-        with urllib.request.urlopen(request, timeout=120) as answer:  # noqa: S310
-            result = json.load(answer)
+        try:
+            with urllib.request.urlopen(request, timeout=120) as answer:  # noqa: S310
+                result = json.load(answer)
+        except OSError as error:
+            raise SystemExit(f"error: {url}/generate gives no answer: {error}") from None
     seconds = time.monotonic() - begun
     meta = result["meta_info"]
     verify_steps = meta.get("spec_verify_ct") or 0
