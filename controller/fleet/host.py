@@ -34,7 +34,6 @@ class AnsibleHost:
 
     Attributes:
         found: What the journal says about the host.
-        measured: Arms that were measured on it in earlier runs of the sweep.
     """
 
     plan: Plan
@@ -44,7 +43,6 @@ class AnsibleHost:
     found: HostState = field(default_factory=HostState)
     leave_running: bool = False
     accept_changes: bool = False
-    measured: frozenset[str] = frozenset()
 
     def __call__(self, journal: Journal, interrupts: Interrupts, watcher: Watcher) -> AnsibleRunner:
         """Return the runner."""
@@ -64,7 +62,6 @@ class AnsibleHost:
             note=equipment.note,
             leave_running=self.leave_running,
             accept_changes=self.accept_changes,
-            measured=self.measured,
         )
         return AnsibleRunner(session, journal, interrupts)
 

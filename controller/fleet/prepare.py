@@ -191,7 +191,6 @@ def _runners(plan: Plan, workload: Workload, state: SweepState, context: FleetCo
             found=state.host(target.host),
             leave_running=context.leave_running,
             accept_changes=context.accept_changes,
-            measured=state.measured_arms(plan, target.host),
         )
         for target in context.targets
     }

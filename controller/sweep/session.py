@@ -37,7 +37,6 @@ class HostSession:
         directory: The sweep's.
         workplace: Where the note of a running controller is kept; a host of a fleet has a folder of its own.
         found: What the journal says about the host.
-        measured: Arms that were measured on the host in earlier runs of the sweep.
     """
 
     plan: Plan
@@ -52,7 +51,6 @@ class HostSession:
     leave_running: bool = False
     accept_changes: bool = False
     lock_directory: Path | None = None
-    measured: frozenset[str] = frozenset()
     _log: CollectLog | None = None
     _tainted: bool = False
     _runner: CellRunner | None = None
@@ -60,7 +58,7 @@ class HostSession:
     _lock: NodeLock = field(init=False)
 
     def __post_init__(self) -> None:
-        self._failures = RepeatedFailures(set(self.measured))
+        self._failures = RepeatedFailures(set(self.found.measured_arms))
         self._lock = NodeLock(node_key(self.target.lock_identity), self.target.title, self.lock_directory)
 
     def lock(self, patience_s: float = 0.0) -> None:

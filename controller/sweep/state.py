@@ -69,6 +69,8 @@ class HostState:
     last_launch_attempt: int = 0
     stopped: bool = True
     configuration: Configuration = field(default_factory=Configuration)
+    measured_arms: set[str] = field(default_factory=set)
+    """Arms of which a launch was measured on the host."""
     lost: str = ""
     """Why the host took no more blocks; empty while it does."""
 
@@ -136,14 +138,6 @@ class SweepState:
         """The hosts whose launches count, in the order in which they first did."""
         return list(dict.fromkeys(one.host for one in self.cells.values() if one.state is CellState.DONE))
 
-    def measured_arms(self, plan: Plan, host: str) -> frozenset[str]:
-        """Return the arms that have a launch which was measured on a host."""
-        return frozenset(
-            cell.arm
-            for cell in plan.cells
-            if (history := self.cell(cell.cell_id)).state is CellState.DONE and history.host == host
-        )
-
     def host_of(self, record: Mapping[str, Any]) -> str:
         """Return the host of a record; journals of earlier versions had only one host and did not name it."""
         if "host" in record:
@@ -204,6 +198,8 @@ def _cell(state: SweepState, record: Mapping[str, Any]) -> None:
     elif history.state is CellState.DONE:
         history.times_done += 1
         history.seconds = float(record.get("s", 0.0))
+        if record.get("arm"):
+            state.host(history.host).measured_arms.add(record["arm"])
     state.work_s += float(record.get("s", 0.0))
 
 

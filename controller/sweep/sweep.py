@@ -80,7 +80,6 @@ class Sweep:
             leave_running=self.leave_running,
             accept_changes=self.accept_changes,
             lock_directory=self.lock_directory,
-            measured=self.state.measured_arms(self.plan, self.target.host),
         )
 
     def _run_cells(self, session: HostSession, journal: Journal, interrupts: Interrupts) -> SweepEnd:
