@@ -8,6 +8,7 @@
 #   prepare    (200 s) serving environment, controller and trained pair from BUNDLE, as tests/gpu/bundle.sh made it
 #   doctor     (5 s)   controller doctor names the clash of context lengths before anything starts
 #   orphan     (20 s)  what an earlier launch left behind holds memory; the first act of deploy.yml frees it
+#   clash      (40 s)  without preflight and patch SGLang itself refuses the pair, and the play says why
 #   deploy     (160 s, cold) the clash is patched, the server healthy, a second run changes nothing, one request answered
 #   nccl       (80 s)  the role writes the variables, and NCCL's own log says that it has those that one rank reads
 #   fidelity   (250 s) the controller's client and sglang.bench_serving in turns
@@ -28,7 +29,7 @@
 # PYTHON runs the controller (default: prepare's, else python3). GPU_ROOT is where prepare puts everything.
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
-all_chapters="doctor orphan deploy nccl fidelity sweep agreement stopped killed cost peers stop"
+all_chapters="doctor orphan clash deploy nccl fidelity sweep agreement stopped killed cost peers stop"
 # shellcheck source=telling.sh
 . tests/gpu/telling.sh
 # NVLink multicast can put a shared host's GPUs out of service.
@@ -97,7 +98,7 @@ for chapter in $chapters; do
       "$serving" -c 'import importlib.metadata as m, torch; print("sglang", m.version("sglang"), "torch", torch.__version__, "nccl", torch.cuda.nccl.version())'
     } >"$out/hardware.txt" 2>&1
     ;;
-  doctor | stop) part tests/gpu/story.sh "$chapter" ;;
+  doctor | clash | stop) part tests/gpu/story.sh "$chapter" ;;
   deploy) URL=$url part tests/gpu/story.sh deploy again request ;;
   orphan | stopped | killed) part tests/gpu/tensor_parallel.sh "$chapter" ;;
   allreduce) part tests/gpu/tensor_parallel.sh doctor ;;
