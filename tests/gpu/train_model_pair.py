@@ -85,7 +85,10 @@ def main() -> int:
     }
     (arguments.root / "pair.json").write_text(json.dumps(summary, indent=2) + "\n")
     say(f"saved in {arguments.root}")
-    return 0 if lengths[3] >= ENOUGH else 1
+    if lengths[3] < ENOUGH:
+        say(f"error: {lengths[3]:.2f} at 3 steps is below {ENOUGH}: train longer (--target-steps, --draft-steps)")
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
