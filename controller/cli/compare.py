@@ -113,7 +113,7 @@ def _render(
     title = f"A {sides[0].plan.sweep_id}, B {sides[1].plan.sweep_id}{simulated}"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     for column in ("arm", "conc.", "A tok/s", "B tok/s", "B / A", "verdict"):
-        table.add_column(column, justify="left" if column in {"arm", "verdict"} else "right", no_wrap=True)
+        table.add_column(column, justify="left" if column in {"arm", "verdict"} else "right", overflow="fold")
     for item in changes:
         figures = [plain(speed, 1) for speed in item.tokens_per_s]
         cells = [item.arm, str(item.concurrency), *figures, interval(item.speed, 3)]

@@ -60,7 +60,8 @@ def _table(title: str | None, columns: tuple[str, ...]) -> Table:
 
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     for column in columns:
-        table.add_column(column, justify="left" if column in LEFT else "right", no_wrap=True)
+        # Folded where the terminal is too narrow: half a figure is worse than two lines.
+        table.add_column(column, justify="left" if column in LEFT else "right", overflow="fold")
     return table
 
 

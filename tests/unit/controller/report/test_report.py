@@ -43,6 +43,14 @@ def test_tables_fit_a_terminal() -> None:
     assert "simulated" in text.splitlines()[0]
 
 
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_no_figure_is_cut_where_the_terminal_is_narrow(width: int) -> None:
+    launches = sweep({"an-arm-with-quite-a-long-name": SLOWER}, BASELINE)
+    text = shown(analyse(launches), width=width)
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= width
+
+
 def test_simulated_comes_first_and_only_when_it_is() -> None:
     launches = sweep({"steps=3": SLOWER}, BASELINE)
     assert "simulated" not in shown(analyse(launches))
