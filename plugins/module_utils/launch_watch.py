@@ -163,8 +163,8 @@ class LaunchWatch:
 
     @property
     def log_silent_s(self) -> float:
-        """Seconds since the log grew; since the launch when there is no log yet."""
-        grew_at = self.clock.unstepped(self.log.modified_at or 0.0)
+        """Seconds since the log grew by more than lines about who asked; since the launch when there is no log yet."""
+        grew_at = self.clock.unstepped(self.log.advanced_at or 0.0)
         return max(0.0, self.clock.now_epoch_s - max(grew_at, self.clock.started_at))
 
     def run(self) -> Observation:

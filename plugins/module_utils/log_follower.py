@@ -10,6 +10,7 @@ from ansible_collections.sglang_ops.eagle3.plugins.module_utils.sglang_log impor
     LineAssembler,
     PhaseTracker,
     parse_stamp,
+    tells_of_a_question,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ class LogFollower:
         path: the log.
         tracker: is fed with every line of the launch.
         clock: of the launch; what an appended log holds from before its begin is left out.
+
+    Attributes:
+        modified_at: when the log grew last, seconds since the epoch; None without a log.
     """
 
     def __init__(self, path: Path, tracker: PhaseTracker, clock: LaunchClock) -> None:
@@ -43,6 +47,7 @@ class LogFollower:
         self._belongs: Optional[bool] = None
         self._before: Deque[str] = collections.deque(maxlen=KEPT_LINES)
         self._since_fatal: List[str] = []
+        self._asked_at: Optional[float] = None
         self.modified_at: Optional[float] = None
 
     def read(self) -> int:
@@ -76,6 +81,15 @@ class LogFollower:
             self._line(line)
 
     @property
+    def advanced_at(self) -> Optional[float]:
+        """When the log grew last by more than lines about who asked: those of our own health checks are among them."""
+        if self._asked_at is None or self._assembler.pending or self.modified_at is None:
+            return self.modified_at
+        # A stamp from before the launch or from later than the last line is another clock's.
+        began = self._clock.unstepped(self._asked_at) >= self._clock.started_at - 1
+        return self._asked_at if began and self._asked_at <= self.modified_at + 1 else self.modified_at
+
+    @property
     def lines(self) -> List[str]:
         """The lines of the launch, oldest first; the part around the first fatal message is always among them."""
         return [*self._before, *self._since_fatal]
@@ -88,6 +102,12 @@ class LogFollower:
             if self._belongs is False:
                 self._before.clear()
                 return
+        if not tells_of_a_question(line):
+            self._asked_at = None
+        elif self._asked_at is None:
+            # The first one after work: the work was done by then, even if its last line has no stamp.
+            stamp, _message = parse_stamp(line)
+            self._asked_at = stamp.epoch_s if stamp is not None else None
         self._tracker.feed(line, self._clock.now_epoch_s, self._clock.unstepped)
         if not self._tracker.fatal:
             self._before.append(line)

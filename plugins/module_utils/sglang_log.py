@@ -63,6 +63,11 @@ class LineAssembler:
             self._rest = b""
         return [clean_line(piece) for piece in pieces if piece]
 
+    @property
+    def pending(self) -> bool:
+        """Whether a line has begun and not ended."""
+        return bool(self._rest)
+
     def rest(self) -> List[str]:
         """Return what has no line end yet, as a line; the end of a log whose writer died."""
         rest, self._rest = self._rest.rstrip(b"\r"), b""
@@ -145,6 +150,14 @@ _FATAL = re.compile(
     r"|error while attempting to bind on address"
     r"|(?:launch_server\.py|sglang serve|sglang): error: "
 )
+
+# "[2026-11-30 06:22:26] INFO:     127.0.0.1:51234 - "GET /health HTTP/1.1" 503 Service Unavailable", uvicorn's.
+_ASKED = re.compile(r'INFO: +\S+ - "GET /\S* HTTP/[\d.]+" \d{3}\b')
+
+
+def tells_of_a_question(line: str) -> bool:
+    """Say whether a line tells only that somebody asked for health, metrics or settings: no work of the server."""
+    return '"GET /' in line and _ASKED.search(line) is not None
 
 
 def is_fatal(line: str) -> bool:

@@ -192,7 +192,7 @@ elapsed_s:
   returned: always
   type: float
 log_silent_s:
-  description: Seconds since the log grew.
+  description: Seconds since the log grew by more than access lines of C(GET), those of health checks among them.
   returned: always
   type: float
 server:

@@ -120,6 +120,21 @@ def test_a_phase_that_stands_still_is_told_with_evidence(make_node: Callable[...
 
 
 @pytest.mark.slow
+def test_a_warm_up_that_stands_still_is_told_though_health_checks_are_logged(
+    make_node: Callable[..., SimulatedNode],
+) -> None:
+    node = make_node(faults={"hang_at": "warmup"})
+    extra = {"sglang_health_interval": 1, "sglang_health_retries": 60, "sglang_health_phase_limits": {"warmup": 3}}
+    run = node.play("deploy.yml", extra)
+    assert run.returncode == 2
+    line = fatal_line(run.stdout)
+    assert "has not advanced for" in line
+    assert "(limit 3 s) in phase warmup" in line
+    for pid in node.processes():  # SIGTERM would be heard once the warm-up is over
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
 def test_the_log_of_the_newest_launch_is_fetched_and_diagnosed(
     make_node: Callable[..., SimulatedNode], tmp_path: Path
 ) -> None:

@@ -78,3 +78,45 @@ def test_the_middle_of_a_huge_log_is_skipped(tmp_path: Path, monkeypatch: pytest
     assert log.read() < 5000
     assert log.lines[-1] == "end"
     assert log._tracker.phase == "weights"
+
+
+def asked(epoch_s: float, path: str = "/health") -> str:
+    return f'{stamp(epoch_s)}INFO:     127.0.0.1:51234 - "GET {path} HTTP/1.1" 503 Service Unavailable\n'
+
+
+def test_lines_about_who_asked_are_no_advance(tmp_path: Path) -> None:
+    path, now = tmp_path / "log", float(int(time.time()))
+    path.write_text(f"{stamp(now - 90)}Uvicorn running on http://127.0.0.1:8000\n")
+    log = follow(path, now - 99)
+    assert log.advanced_at is None
+    log.read()
+    assert log.advanced_at == log.modified_at
+    for second in (80, 40, 1):
+        with path.open("a") as file:
+            file.write(asked(now - second, "/metrics"))
+        log.read()
+        assert log.advanced_at == now - 80
+    again = follow(path, now - 99)
+    again.read()
+    assert again.advanced_at == now - 80
+    with path.open("a") as file:
+        file.write(f"{stamp(now)}Prefill batch")
+    log.read()
+    assert log.advanced_at == log.modified_at  # a line has begun
+    with path.open("a") as file:
+        file.write(", #new-seq: 1\n")
+    log.read()
+    assert log.advanced_at == log.modified_at
+
+
+def test_the_stamp_of_another_clock_is_no_time_of_an_advance(tmp_path: Path) -> None:
+    path, now = tmp_path / "log", time.time()
+    for hours in (-1, 1):
+        path.write_text(f"{stamp(now)}one\n{asked(now + hours * 3600)}")
+        log = follow(path, now - 9)
+        log.read()
+        assert log.advanced_at == log.modified_at
+    path.write_text('one\nINFO:     127.0.0.1:51234 - "GET /health HTTP/1.1" 200 OK\n')
+    log = follow(path, now - 9)
+    log.read()
+    assert log.advanced_at == log.modified_at
