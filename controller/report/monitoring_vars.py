@@ -1,8 +1,9 @@
 """The thresholds of the role ``monitoring``, as variables for the inventory: what a fresh launch should not stay under.
 
 The lower end of a prediction interval over the launches of one arm, not of the confidence interval of their mean: about
-half of all healthy launches lie below the latter's end before long. The speed is end to end, all requests together,
-which is what the server's own gauge comes closest to.
+half of all healthy launches lie below the latter's end before long. A bound is never nearer to the mean than the
+margin: at temperature 0 the launches of a sweep often have one acceptance length to the last digit.
+The speed is end to end, all requests together, which is what the server's own gauge comes closest to.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ def monitoring_bounds(analysis: SweepAnalysis | None, arm: str | None = None) ->
         launches=len(points),
         confidence=analysis.confidence,
         simulated=analysis.simulated,
-        acceptance_length=_low(lengths, analysis.confidence) if len(lengths) == len(points) else None,
-        tokens_per_s=_low([point.output_tokens_per_s for point in points], analysis.confidence),
+        acceptance_length=_low(lengths, analysis) if len(lengths) == len(points) else None,
+        tokens_per_s=_low([point.output_tokens_per_s for point in points], analysis),
     )
 
 
@@ -96,11 +97,11 @@ def _arm(level: LevelAnalysis, name: str | None) -> ArmAnalysis:
     return found
 
 
-def _low(values: Sequence[float], confidence: float) -> float:
-    """Return the lower end for one fresh launch, on the log scale as everywhere."""
-    interval = prediction_interval([math.log(value) for value in values], confidence=confidence)
+def _low(values: Sequence[float], analysis: SweepAnalysis) -> float:
+    """Return the lower end for one fresh launch, on the log scale as everywhere, the margin or more below the mean."""
+    interval = prediction_interval([math.log(value) for value in values], confidence=analysis.confidence)
     assert interval is not None and interval.low is not None  # noqa: PT018, S101 - there are enough launches
-    return math.exp(interval.low)
+    return math.exp(min(interval.low, interval.value - math.log1p(analysis.margin)))
 
 
 def _down(value: float, digits: int) -> float:

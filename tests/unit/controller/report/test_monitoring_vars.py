@@ -29,8 +29,8 @@ def test_the_recommended_arm_gives_the_bounds(tmp_path: Path, capsys: pytest.Cap
     assert "arm steps-2" in text
     assert "97.5 %" in text
     assert "simulated" in text
-    # Every launch of the sample has the same acceptance length, so the bound is that length, rounded down.
-    length = 255 / round(255 / 2.4)
+    # Every launch of the sample has the same acceptance length, so the bound is the margin below it, rounded down.
+    length = 255 / round(255 / 2.4) / 1.02
     assert found["monitoring_acceptance_length_low"] == pytest.approx(length, abs=1e-3)
     assert found["monitoring_acceptance_length_low"] <= length
     assert found["monitoring_throughput_concurrency"] == 1
@@ -41,6 +41,14 @@ def test_the_recommended_arm_gives_the_bounds(tmp_path: Path, capsys: pytest.Cap
     expected = math.exp(mean - t_quantile(0.95, 2) * deviation * math.sqrt(1 + 1 / 3))
     assert found["monitoring_throughput_low"] == pytest.approx(expected, abs=0.11)
     assert found["monitoring_throughput_low"] < min(map(math.exp, ends))
+
+
+def test_launches_that_happen_to_be_equal_leave_room_for_a_healthy_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = write_sweep(tmp_path, {"baseline": BASELINE, "steps-2": (96.0, 96.0, 96.0)}, lengths={"steps-2": 2.4})
+    found, _ = variables(capsys, str(directory), "--arm", "steps-2")
+    assert found["monitoring_throughput_low"] == pytest.approx(256 / (255 / 96.0 + 0.1) / 1.02, abs=0.11)
 
 
 def test_an_arm_without_speculation_has_no_acceptance_length(
