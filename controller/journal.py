@@ -69,7 +69,7 @@ def read_journal(path: Path) -> JournalContent:
 def _parse(line: bytes) -> Record | None:
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) and "kind" in record else None
 

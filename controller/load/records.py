@@ -104,11 +104,11 @@ class RequestRecord:
             RecordError: a required field is missing or of the wrong kind.
         """
         known = {field.name for field in dataclasses.fields(cls)}
-        values = {key: value for key, value in data.items() if key in known}
         try:
+            values = {key: value for key, value in data.items() if key in known}
             summary = InterTokenSummary(**values.pop("inter_token_s"))
             record = cls(inter_token_s=summary, **values)
-        except (KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError) as error:
             message = (
                 f"A request record cannot be read ({error}): the journal was written by something else or is damaged."
             )

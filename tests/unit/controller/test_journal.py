@@ -170,3 +170,10 @@ def test_a_file_system_that_cannot_lock_or_cut_is_said_in_a_sentence(
     monkeypatch.setattr(f"{module}.{call}", refused)
     with pytest.raises(JournalError, match=f"{path}.*: No locks available"):
         Journal(path)
+
+
+def test_a_line_nested_too_deeply_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_text("[" * 200_000 + '\n{"kind": "finished"}\n{"kind": "finished"}\n')
+    with pytest.raises(JournalError, match="line 1 of the journal"):
+        read_journal(path)

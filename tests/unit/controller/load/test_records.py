@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -99,3 +100,9 @@ JSON = st.recursive(
 def test_meta_never_raises(meta: dict[str, object]) -> None:
     found = read_meta(meta)
     assert found.completion_tokens >= 0
+
+
+@pytest.mark.parametrize("data", ["a request", 5, None, [1]])
+def test_what_is_no_record_at_all_is_said_in_a_sentence(data: Any) -> None:
+    with pytest.raises(RecordError, match="cannot be read"):
+        RequestRecord.from_json(data)
