@@ -119,10 +119,20 @@ class LevelResult:
         )
 
     @property
+    def _outside(self) -> bool:
+        """Whether the speed, as it is printed, is not in the interval."""
+        if self.point is None or self.predicted is None or self.predicted.low is None or self.predicted.high is None:
+            return False
+        speed = round(self.point.pooled.tokens_per_s, 1)
+        return not round(self.predicted.low, 1) <= speed <= round(self.predicted.high, 1)
+
+    @property
     def sentence(self) -> str:
         """The figures of a canary that passed."""
         speed = plain(self.point.pooled.tokens_per_s, 1) if self.point else "-"
         predicted = f", predicted {interval(self.predicted, 1)}" if self.predicted else ""
+        if self._outside and self.miss is None:
+            predicted += ", from whose middle it differs by less than the margin"
         same = (
             f"; answers equal to the baseline's in {self.outputs.with_baseline:.0%} of the pairs, the baseline's own "
             f"in {self.outputs.within_baseline:.0%}"

@@ -49,6 +49,7 @@ def test_a_canary_within_the_prediction_passes() -> None:
     assert 90 < result.predicted.low < 95.6 < (result.predicted.high or 0) < 100
     assert "95.6 tok/s, predicted 95." in result.sentence
     assert "equal to the baseline's in 100% of the pairs" in result.sentence
+    assert "margin" not in result.sentence
     shown = result.as_json()
     assert shown["requests"] == 6
     assert shown["acceptance_length"] == pytest.approx(3.0, rel=0.01)
@@ -74,6 +75,9 @@ def test_a_slow_canary_is_a_miss_split_into_its_parts(tps: float, length: float,
 def test_a_difference_below_the_margin_is_no_miss_however_narrow_the_prediction() -> None:
     narrow = expectation(launches=[one for one in expectation().launches if one.block in (1, 3)])
     assert only(judge(records(94.6), narrow)).predicted is not None
+    passed = only(judge(records(80.0), dataclasses.replace(narrow, margin=0.3, confidence=0.5)))
+    assert passed.objections == []
+    assert "from whose middle it differs by less than the margin" in passed.sentence
     assert only(judge(records(91.0), dataclasses.replace(narrow, margin=0.2))).objections == []
 
 
