@@ -262,8 +262,13 @@ def load(name_or_path: str | Path, **settings: Any) -> Workload:  # noqa: ANN401
 def _read(path: Path) -> tuple[Prompt, ...]:
     """Read the prompts of a JSON-lines file."""
     prompts = []
+    try:
+        content = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        words = f"{path} is not text in UTF-8 (byte {error.start})."
+        raise WorkloadError(words) from error
     # Not splitlines(): a text may hold what ends a line elsewhere, such as U+2028.
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+    for number, line in enumerate(content.split("\n"), start=1):
         if not line.strip():
             continue
         try:

@@ -165,3 +165,10 @@ def test_formats_keep_the_words(name: str) -> None:
     text = FORMATS[name].render([{"role": "system", "content": "be {role}"}, {"role": "user", "content": "hello"}])
     assert "be {role}" in text
     assert text.index("be {role}") < text.index("hello")
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(WorkloadError, match=r"prompts\.jsonl is not text in UTF-8 \(byte 0\)"):
+        load(path)
