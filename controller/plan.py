@@ -130,6 +130,8 @@ class Plan:
         """
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
+        except NotADirectoryError:
+            raise InputError(f"{path.parent} is a file; a sweep directory is wanted.") from None
         except FileNotFoundError:
             raise InputError(f"{path.parent} is not a sweep directory: it has no plan.json.") from None
         except (OSError, ValueError) as error:

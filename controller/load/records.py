@@ -113,8 +113,26 @@ class RequestRecord:
                 f"A request record cannot be read ({error}): the journal was written by something else or is damaged."
             )
             raise RecordError(message) from error
-        for name in ("started_s", "ttft_s", "e2e_s", "decode_s"):
-            if not isinstance(getattr(record, name), int | float):
-                message = f"A request record has {name} = {getattr(record, name)!r}; expected seconds as a number."
-                raise RecordError(message)
+        for names, kind, expected in _KINDS:
+            for name in names:
+                if not isinstance(getattr(record, name), kind):
+                    message = f"A request record has {name} = {getattr(record, name)!r}; expected {expected}."
+                    raise RecordError(message)
+        if not all(isinstance(count, int) for count in record.accept_histogram or ()):
+            raise RecordError("A request record has an accept_histogram that does not hold whole numbers alone.")
         return record
+
+
+_KINDS = (
+    (("started_s", "ttft_s", "e2e_s", "decode_s"), int | float, "seconds as a number"),
+    (
+        ("prompt_id", "run", "prompt_tokens", "completion_tokens", "concurrency", "first_chunk_tokens"),
+        int,
+        "a whole number",
+    ),
+    (("verify_steps",), int | None, "a whole number or null"),
+    (("accept_histogram",), list | None, "a list or null"),
+    (("text_sha256",), str, "text"),
+    (("error",), str | None, "a sentence or null"),
+)
+"""What a stored request must hold: fields, kind, and the kind in words."""

@@ -203,9 +203,19 @@ def _cell(state: SweepState, record: Mapping[str, Any]) -> None:
     state.work_s += float(record.get("s", 0.0))
 
 
+def _mapping(record: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
+    """Return a part of a record that is an object, or is missing."""
+    part = record.get(key)
+    if part is not None and not isinstance(part, dict):
+        message = f"{key} is {part!r}; expected an object"
+        raise TypeError(message)
+    return part
+
+
 def _server(state: SweepState, record: Mapping[str, Any]) -> None:
     history = state.cell(record["cell"])
-    history.launch, history.server, history.url = record.get("launch"), record.get("info"), record.get("url")
+    history.launch, history.server = _mapping(record, "launch"), _mapping(record, "info")
+    history.url = record.get("url")
     state.servers[record["cell"]] = record
     host = state.host(state.host_of(record))
     host.last_launch, host.last_launch_cell = record.get("launch"), record["cell"]
@@ -238,7 +248,7 @@ def _accepted(state: SweepState, record: Mapping[str, Any]) -> None:
 def _conditions(state: SweepState, record: Mapping[str, Any]) -> None:
     for history in state.cells.values():
         if history.launch and history.launch.get("launch_id") == record.get("launch_id"):
-            history.gpu = record.get("gpu")
+            history.gpu = _mapping(record, "gpu")
 
 
 def _foreign(state: SweepState, record: Mapping[str, Any]) -> None:

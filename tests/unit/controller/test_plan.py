@@ -79,3 +79,9 @@ def test_a_plan_that_cannot_be_written_is_a_journal_error(tmp_path: Path) -> Non
 
 def test_the_plan_is_plain_json() -> None:
     assert json.loads(json.dumps(make_plan().as_json()))["arms"][0]["name"] == "baseline"
+
+
+def test_a_file_is_no_sweep_directory(tmp_path: Path) -> None:
+    (tmp_path / "journal.jsonl").write_text("")
+    with pytest.raises(InputError, match=r"journal.jsonl is a file; a sweep directory is wanted"):
+        Plan.read(tmp_path / "journal.jsonl" / "plan.json")

@@ -54,6 +54,11 @@ def test_wrong_kind() -> None:
     data = RequestRecord(0, 0, False, 0.0, 0.1, 1.0, 0.9, 1, 2, None, None, InterTokenSummary.of([]), "").to_json()
     with pytest.raises(RecordError, match="decode_s = '1'"):
         RequestRecord.from_json({**data, "decode_s": "1"})
+    for name, value in (("completion_tokens", "2"), ("verify_steps", 1.5), ("accept_histogram", 3), ("error", 1)):
+        with pytest.raises(RecordError, match=f"has {name} = "):
+            RequestRecord.from_json({**data, name: value})
+    with pytest.raises(RecordError, match="whole numbers alone"):
+        RequestRecord.from_json({**data, "accept_histogram": [1, "2"]})
     with pytest.raises(RecordError, match="cannot be read"):
         RequestRecord.from_json({**data, "inter_token_s": None})
 

@@ -27,3 +27,9 @@ def test_no_record_is_a_fault_of_the_program(kind: str, fields: dict[str, Any]) 
     except JournalError:
         return
     assert isinstance(state, SweepState)
+
+
+@pytest.mark.parametrize("part", ["launch", "info"])
+def test_a_part_of_the_wrong_kind_is_named(part: str) -> None:
+    with pytest.raises(JournalError, match=f"{part} is 5; expected an object"):
+        fold([{"kind": "server", "cell": "b01-baseline", part: 5}])
