@@ -124,6 +124,7 @@ def conclusion(folder: Path) -> dict[str, Any]:
                 "stage": record["stage"],
                 "steps": record["server_flags"].get("speculative_num_steps"),
                 "output_tokens_per_s": metrics.get("output_throughput"),
+                "ttft_ms": metrics.get("mean_ttft_ms"),
                 "tpot_ms": metrics.get("mean_tpot_ms"),
                 "accept_length": metrics.get("accept_length"),
                 "error": str(record.get("error", ""))[:500],
@@ -132,6 +133,28 @@ def conclusion(folder: Path) -> dict[str, Any]:
     measured = [row for row in rows if row["output_tokens_per_s"]]
     best = max(measured, key=lambda row: row["output_tokens_per_s"]) if measured else None
     return {"launches": len(list(folder.glob("server_*.log"))), "rows": rows, "best": best}
+
+
+def sentences(found: dict[str, Any]) -> list[str]:
+    """Return what the tool did and concludes, a line a setting.
+
+    It ranks by output tokens over wall time, in which the time to the first token counts; decode speed is without it.
+    """
+    lines = [f"{found['launches']} launches in {found['seconds']:.0f} s, one a setting"]
+    for row in found["rows"]:
+        rate = f"{row['output_tokens_per_s']:.1f} tok/s" if row["output_tokens_per_s"] else row["error"] or "nothing"
+        if row["tpot_ms"] and row["ttft_ms"]:
+            rate += f"; mean TTFT {row['ttft_ms']:.0f} ms, 1000 / mean TPOT {1000 / row['tpot_ms']:.1f} tok/s"
+        lines.append(f"  {_setting(row):16} {rate}")
+    if found["left_out"]:
+        lines.append(f"  no time for {', '.join(map(str, found['left_out']))} steps")
+    if found["best"]:
+        lines.append(f"it concludes: {_setting(found['best'])}; no interval, no repetition")
+    return lines
+
+
+def _setting(row: dict[str, Any]) -> str:
+    return "no speculation" if row["steps"] is None else f"{row['steps']} steps"
 
 
 def run(peer: Peer, config: Path, log: Path) -> float:
@@ -195,16 +218,7 @@ def main() -> int:
         found = search(peer, launch, dataset, options.out, steps, options.prompts_per_run, options.seconds)
     found["left_out"] = sorted(set(steps) - {row["steps"] for row in found["rows"]})
     (options.out / "auto_benchmark.json").write_text(json.dumps(found, indent=1) + "\n")
-    print(f"{found['launches']} launches in {found['seconds']:.0f} s, one a setting")
-    for row in found["rows"]:
-        setting = "no speculation" if row["steps"] is None else f"{row['steps']} steps"
-        rate = f"{row['output_tokens_per_s']:.1f} tok/s" if row["output_tokens_per_s"] else row["error"] or "nothing"
-        print(f"  {setting:16} {rate}")
-    if found["left_out"]:
-        print(f"  no time for {', '.join(map(str, found['left_out']))} steps")
-    if found["best"]:
-        chosen = found["best"]["steps"]
-        print(f"it concludes: {'no speculation' if chosen is None else f'{chosen} steps'}; no interval, no repetition")
+    print("\n".join(sentences(found)))
     return 0 if found["best"] else 1
 
 

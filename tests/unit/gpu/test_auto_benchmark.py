@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tests.gpu.auto_benchmark import conclusion, configuration, shared_arguments, write_dataset
+from tests.gpu.auto_benchmark import conclusion, configuration, sentences, shared_arguments, write_dataset
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,11 @@ def test_the_data_set_holds_the_prompts_of_the_sweep(tmp_path: Path) -> None:
 
 def test_the_conclusion_is_the_highest_throughput_and_failures_are_told(tmp_path: Path) -> None:
     records = [
-        {"stage": "base", "server_flags": {}, "metrics": {"output_throughput": 500.0, "mean_tpot_ms": 2.0}},
+        {
+            "stage": "base",
+            "server_flags": {},
+            "metrics": {"output_throughput": 500.0, "mean_tpot_ms": 2.0, "mean_ttft_ms": 80.4},
+        },
         {"stage": "speculative", "server_flags": {"speculative_num_steps": 3}, "metrics": {"output_throughput": 700.0}},
         {"stage": "speculative", "server_flags": {"speculative_num_steps": 5}, "error": "RuntimeError('no')"},
     ]
@@ -57,6 +61,14 @@ def test_the_conclusion_is_the_highest_throughput_and_failures_are_told(tmp_path
     assert found["launches"] == 3
     assert found["best"]["steps"] == 3
     assert "no" in found["rows"][2]["error"]
+    assert sentences({**found, "seconds": 9.4, "left_out": [7]}) == [
+        "3 launches in 9 s, one a setting",
+        "  no speculation   500.0 tok/s; mean TTFT 80 ms, 1000 / mean TPOT 500.0 tok/s",
+        "  3 steps          700.0 tok/s",
+        "  5 steps          RuntimeError('no')",
+        "  no time for 7 steps",
+        "it concludes: 3 steps; no interval, no repetition",
+    ]
 
 
 def test_a_search_that_had_no_time_concludes_nothing(tmp_path: Path) -> None:
