@@ -45,6 +45,19 @@ def prediction_interval(
     return Interval(means[0], means[0] - half, means[0] + half)
 
 
+def allowed(expected: Interval, margin: float) -> tuple[float, float]:
+    """Return the bounds of one more launch: those of its prediction, and the margin or more from the middle.
+
+    Launches that happen to be equal to a tenth of a percent predict an interval that means nothing to anyone.
+
+    Args:
+        expected: What ``prediction_interval`` returned, on the log scale.
+        margin: On the log scale; what differs by less is equal in practice.
+    """
+    assert expected.low is not None and expected.high is not None  # noqa: PT018, S101 - a prediction always has bounds
+    return min(expected.low, expected.value - margin), max(expected.high, expected.value + margin)
+
+
 def confirm(
     chosen: Sequence[Point],
     fresh: Sequence[Point],
@@ -56,8 +69,7 @@ def confirm(
 ) -> Confirmation | None:
     """Compare fresh launches of the winner with those that chose it; None without fresh launches.
 
-    A fresh launch misses when it is outside the prediction and further than the margin from its middle: three launches
-    that happen to be equal to a tenth of a percent predict an interval that means nothing to anyone.
+    A fresh launch misses when it is outside the prediction and further than the margin from its middle.
 
     Args:
         chosen: Launches of the winner that took part in the choice.
@@ -78,9 +90,7 @@ def confirm(
     misses = tuple(
         _miss(point, chosen, expected)
         for point in fresh
-        if expected is not None
-        and not _inside(point.ln_speed, expected)
-        and abs(point.ln_speed - expected.value) > margin
+        if expected is not None and not _inside(point.ln_speed, *allowed(expected, margin))
     )
     speedup = exponential(mean_interval(fresh_differences, confidence)) if fresh_differences else None
     return Confirmation(
@@ -91,12 +101,10 @@ def confirm(
     )
 
 
-def _inside(value: float, interval: Interval) -> bool:
-    """Return whether a value lies in an interval, rounding forgiven."""
-    if interval.low is None or interval.high is None:  # pragma: no cover  # a prediction always has bounds
-        return False
+def _inside(value: float, low: float, high: float) -> bool:
+    """Return whether a value lies between two bounds, rounding forgiven."""
     slack = 1e-9 * max(1.0, abs(value))
-    return interval.low - slack <= value <= interval.high + slack
+    return low - slack <= value <= high + slack
 
 
 def _miss(point: Point, chosen: Sequence[Point], expected: Interval) -> Miss:

@@ -100,20 +100,16 @@ def _render(
     other: Sequence[Difference],
     margin: float,
 ) -> None:
-    from rich.box import SIMPLE_HEAD  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     from controller.report.comparison import change_sentence  # noqa: PLC0415
     from controller.report.numbers import interval, plain  # noqa: PLC0415
-    from controller.report.text import STYLES  # noqa: PLC0415
+    from controller.report.text import STYLES, figure_table  # noqa: PLC0415
 
     console = Console()
     simulated = ", simulated" if any(facts.simulated for facts in sides) else ""
     title = f"A {sides[0].plan.sweep_id}, B {sides[1].plan.sweep_id}{simulated}"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    for column in ("arm", "conc.", "A tok/s", "B tok/s", "B / A", "verdict"):
-        table.add_column(column, justify="left" if column in {"arm", "verdict"} else "right", overflow="fold")
+    table = figure_table(title, ("arm", "conc.", "A tok/s", "B tok/s", "B / A", "verdict"))
     for item in changes:
         figures = [plain(speed, 1) for speed in item.tokens_per_s]
         cells = [item.arm, str(item.concurrency), *figures, interval(item.speed, 3)]

@@ -12,7 +12,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
-from controller.analysis.prediction import prediction_interval
+from controller.analysis.prediction import allowed, prediction_interval
 from controller.analysis.result import WITHOUT_FIGURES
 from controller.exits import InputError
 
@@ -100,8 +100,9 @@ def _arm(level: LevelAnalysis, name: str | None) -> ArmAnalysis:
 def _low(values: Sequence[float], analysis: SweepAnalysis) -> float:
     """Return the lower end for one fresh launch, on the log scale as everywhere, the margin or more below the mean."""
     interval = prediction_interval([math.log(value) for value in values], confidence=analysis.confidence)
-    assert interval is not None and interval.low is not None  # noqa: PT018, S101 - there are enough launches
-    return math.exp(min(interval.low, interval.value - math.log1p(analysis.margin)))
+    assert interval is not None  # noqa: S101 - there are enough launches
+    low, _high = allowed(interval, math.log1p(analysis.margin))
+    return math.exp(low)
 
 
 def _down(value: float, digits: int) -> float:

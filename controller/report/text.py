@@ -10,6 +10,8 @@ from controller.report.numbers import interval, plain
 from controller.report.sentences import breakeven_sentences, sweep_sentences
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console, RenderableType
     from rich.table import Table
 
@@ -46,15 +48,15 @@ def level_tables(level: LevelAnalysis, *, simulated: bool, confidence: float) ->
     """
     note = ", simulated" if simulated else ""
     title = f"Concurrency {level.concurrency}{note} ({confidence:.0%} intervals over launches)"
-    speed, cause = _table(title, SPEED_COLUMNS), _table(None, CAUSE_COLUMNS)
+    speed, cause = figure_table(title, SPEED_COLUMNS), figure_table(None, CAUSE_COLUMNS)
     for arm in level.arms:
         speed.add_row(*_speed_row(arm))
         cause.add_row(*_cause_row(arm))
     return speed, cause
 
 
-def _table(title: str | None, columns: tuple[str, ...]) -> Table:
-    """Return an empty table."""
+def figure_table(title: str | None, columns: Sequence[str]) -> Table:
+    """Return an empty table for arms and their figures."""
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415  # rich costs 0.1 s that no other subcommand should pay
     from rich.table import Table  # noqa: PLC0415
 

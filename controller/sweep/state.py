@@ -218,10 +218,10 @@ def _server(state: SweepState, record: Mapping[str, Any]) -> None:
     history.url = record.get("url")
     state.servers[record["cell"]] = record
     host = state.host(state.host_of(record))
-    host.last_launch, host.last_launch_cell = record.get("launch"), record["cell"]
+    host.last_launch, host.last_launch_cell = history.launch, record["cell"]
     host.last_launch_attempt = history.attempt
     if record.get("arm"):
-        host.configuration.learn(record["arm"], record.get("launch") or {}, record.get("identity") or {})
+        host.configuration.learn(record["arm"], history.launch or {}, record.get("identity") or {})
 
 
 def _run(state: SweepState, record: Mapping[str, Any]) -> None:

@@ -49,10 +49,10 @@ class LaunchClock:
         A stamp that cannot be of this launch as it stands is taken for one from after the step.
         """
         step_s = self.step_s
-        if not step_s or self._is_possible(epoch_s) or not self._is_possible(epoch_s - step_s):
+        if not step_s or self.is_possible(epoch_s) or not self.is_possible(epoch_s - step_s):
             return epoch_s
         return epoch_s - step_s
 
-    def _is_possible(self, epoch_s: float) -> bool:
-        # Stamps have a resolution of one second.
+    def is_possible(self, epoch_s: float) -> bool:
+        """Say whether a stamp, of a resolution of one second, lies between the launch and now."""
         return self.started_at - 2 <= epoch_s <= self.now_epoch_s + 1

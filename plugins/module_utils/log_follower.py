@@ -83,11 +83,11 @@ class LogFollower:
     @property
     def advanced_at(self) -> Optional[float]:
         """When the log grew last by more than lines about who asked: those of our own health checks are among them."""
-        if self._asked_at is None or self._assembler.pending or self.modified_at is None:
+        if self._asked_at is None or self._assembler.pending:
             return self.modified_at
-        # A stamp from before the launch or from later than the last line is another clock's.
-        began = self._clock.unstepped(self._asked_at) >= self._clock.started_at - 1
-        return self._asked_at if began and self._asked_at <= self.modified_at + 1 else self.modified_at
+        # Else it is another clock's.
+        possible = self._clock.is_possible(self._clock.unstepped(self._asked_at))
+        return self._asked_at if possible else self.modified_at
 
     @property
     def lines(self) -> List[str]:

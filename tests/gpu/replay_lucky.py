@@ -80,9 +80,8 @@ def best_arms(measured: Sequence[Launch], margin: float) -> tuple[str, ...]:
     return tuple(sorted((arm for arm in medians if medians[arm] >= least), key=lambda arm: (-medians[arm], arm)))
 
 
-def plant(measured: Sequence[Launch], factor: float) -> list[Outcome]:
+def plant(measured: Sequence[Launch], best: Sequence[str], factor: float) -> list[Outcome]:
     """Make each launch of each arm but the best lucky, one at a time, and let both decide."""
-    best = best_arms(measured, analyse(measured).margin)
     found = []
     for lucky in measured:
         if lucky.arm in best or lucky.confirmation:
@@ -112,7 +111,7 @@ def main() -> int:
     print("one launch a setting, as measured: " + ", ".join(str(single_launch_winner(measured, one)) for one in blocks))
     named_by_blocks = as_measured.levels[0].recommendation
     print(f"blocks, as measured: {named_by_blocks.status.value} {named_by_blocks.arm}")
-    outcomes = plant(measured, options.factor)
+    outcomes = plant(measured, best, options.factor)
     print(f"\none launch {options.factor:g} times as fast:")
     print(f"{'lucky launch':20} {'one launch a setting':22} {'blocks':30}")
     for one in outcomes:

@@ -176,9 +176,8 @@ def test_adaptive_steps(swept: Node) -> None:
         assert launch.ended() == 137
         simulated = launch.log
     assert start_of(simulated) == start_of(real)
-    # Whether and where to the steps go depends on what is accepted; how that is said does not.
-    said = [[re.sub(r"steps=?\d+|-> N", "", line) for line in tail_of(log)] for log in (simulated, real)]
-    assert set(said[0]) == set(said[1])
+    # When the steps change depends on what is accepted; how that is said does not.
+    assert set(tail_of(simulated)) == set(tail_of(real))
 
 
 def test_a_killed_scheduler_while_serving(node: Node) -> None:

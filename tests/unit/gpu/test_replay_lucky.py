@@ -39,7 +39,7 @@ def test_as_measured_both_find_the_best() -> None:
 
 
 def test_only_one_launch_a_setting_is_fooled() -> None:
-    outcomes = plant(SWEEP, 1.5)
+    outcomes = plant(SWEEP, ["baseline"], 1.5)
     assert len(outcomes) == 6
     assert all(one.single_fooled for one in outcomes)
     assert not any(one.blocks_fooled for one in outcomes)
@@ -47,11 +47,12 @@ def test_only_one_launch_a_setting_is_fooled() -> None:
 
 def test_to_name_one_of_two_equal_arms_is_no_mistake() -> None:
     equal = [launch(block, "steps-5", 82.5) for block in (1, 2, 3)]
-    assert best_arms([*SWEEP, *equal], 0.02) == ("baseline", "steps-5")
-    assert {one.arm for one in plant([*SWEEP, *equal], 1.5)} == {"steps-2", "steps-3"}
+    best = best_arms([*SWEEP, *equal], 0.02)
+    assert best == ("baseline", "steps-5")
+    assert {one.arm for one in plant([*SWEEP, *equal], best, 1.5)} == {"steps-2", "steps-3"}
 
 
 def test_a_little_luck_fools_nobody_and_a_lone_launch_wins_nothing() -> None:
-    assert not any(one.single_fooled or one.blocks_fooled for one in plant(SWEEP, 1.05))
+    assert not any(one.single_fooled or one.blocks_fooled for one in plant(SWEEP, ["baseline"], 1.05))
     assert single_launch_winner(SWEEP[:1], 1) is None
     assert rate(SWEEP[0]) == pytest.approx(83.0 * 1.004)
